@@ -304,6 +304,18 @@ enum tfc_event_kind {
 	 * TFC_EEXIST the job has come to the node of this process since: subscribe again. */
 	TFC_EVENT_LOST = 6,
 	TFC_EVENT_LIVE = 7, /* the replay is over; only with wants_live */
+
+	/* Of tfc_gateway_watch: */
+	TFC_EVENT_SUBMITTED = 8,  /* a job that the watch has not reported before */
+	TFC_EVENT_CHANGED = 9,    /* job_state, generation or restarts of a job has changed */
+	TFC_EVENT_ENDED = 10,     /* a job has ended; it does not change any more */
+	TFC_EVENT_FORGOTTEN = 11, /* a job was removed; it may not have been reported before */
+	/* What follows is complete for the jobs of `node`: one that was reported before, and is not
+	 * reported again until NODE_SEEN, was forgotten. */
+	TFC_EVENT_NODE_RESET = 12,
+	TFC_EVENT_NODE_SEEN = 13, /* all that is known of the jobs of `node` was reported */
+	/* The jobs of `node` cannot be seen now, as text says; NODE_SEEN follows when they can. */
+	TFC_EVENT_NODE_UNSEEN = 14,
 };
 
 /*
@@ -363,6 +375,11 @@ typedef struct tfc_event {
 	uint64_t data_len;   /* OUTPUT: bytes of data, at most 65536; GAP: bytes lost */
 	uint32_t stream;     /* enum tfc_stream */
 	uint32_t is_partial; /* OUTPUT: the line continues in the next event of task and stream */
+
+	/* SUBMITTED, CHANGED, ENDED */
+	uint64_t version;  /* of the job's state: grows with each change, also over restarts of its
+			      node; from 1 */
+	uint64_t restarts; /* of its tasks, in all */
 } tfc_event;
 
 /**
@@ -442,6 +459,51 @@ TFC_API int tfc_gateway_run(tfc_gateway *gateway, const tfc_job *job,
 			    const tfc_submit_options *submit_options,
 			    const tfc_subscribe_options *subscribe_options, tfc_reply_fn reply_fn,
 			    tfc_event_fn event_fn, void *user, tfc_sub **ret_sub);
+
+/* Options of a watch. */
+typedef struct tfc_watch_options {
+	uint32_t size;
+	uint32_t wants_live; /* 1: report LIVE once everything known was reported */
+	const char *cursor;  /* of an event of a watch: continue after it; NULL or "": from the
+				beginning; copied */
+} tfc_watch_options;
+
+#define TFC_WATCH_OPTIONS_INIT                  \
+	{                                       \
+		sizeof(tfc_watch_options), 0, 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_watch_options_init(tfc_watch_options *options, uint32_t size);
+
+/**
+ * Watches all jobs of all nodes that are members or become members: reports SUBMITTED once for each
+ * job, CHANGED as it proceeds, ENDED and FORGOTTEN, with its id, name, host_tag, job_state,
+ * generation, epoch, version, restarts, text and the node that maintains it (of FORGOTTEN: id and
+ * node). It follows until it is closed. It is a subscription: pause, resume and close it as one.
+ *
+ * Changes are not queued. A reader that is slower than a job changes gets the latest state of that
+ * job, and may get the same version twice; it ignores a version that it has. SUBMITTED, ENDED and
+ * FORGOTTEN of a job come in this order. SUBMITTED has the state that the job has when it is
+ * reported; of a job that was submitted and forgotten meanwhile only FORGOTTEN comes.
+ *
+ * Each node is watched on its own. First, or when the watch cannot prove that it has missed nothing
+ * (the node has restarted, or has forgotten more jobs than it remembers), it reports NODE_RESET and
+ * every job of the node as SUBMITTED (and ENDED) again. Then, and when it continues without a gap
+ * after a lost connection or behind a cursor, it reports NODE_SEEN. A node that cannot be reached
+ * or refuses is reported by NODE_UNSEEN, also when it does not respond for 3 s at first or is not a
+ * member any more. LIVE comes once each member is seen or unseen.
+ *
+ * A cursor holds the position for each node, about 115 bytes a node. Between NODE_RESET and
+ * NODE_SEEN it does not advance for that node: a watch that continues there replays the node.
+ *
+ * The caller owns *ret_sub. Thread: the context's. Errors: as tfc_gateway_subscribe. A watch that
+ * cannot begin or continue reports TFC_EVENT_LOST: TFC_EINVAL (the cursor), TFC_EACCES, TFC_ENOTSUP
+ * (a node of an older version), TFC_EUNREACH. A peer whom the host's `authorize` refuses the verb
+ * TFC_VERB_WATCH for a job gets no event of that job.
+ */
+TFC_API int tfc_gateway_watch(tfc_gateway *gateway, const tfc_watch_options *options,
+			      tfc_event_fn fn, void *user, tfc_sub **ret_sub);
 
 /** Pauses a subscription: no event comes until tfc_sub_resume. Legal inside a callback. Thread: the
  * context's. */

@@ -69,6 +69,9 @@ enum tfc_verb {
 	TFC_VERB_DRAIN = 9, /* and undrain */
 	TFC_VERB_SUBSCRIBE = 10,
 	TFC_VERB_FIND = 11, /* among nodes: which job a name or a prefix means */
+	/* To watch all jobs, `job` is ""; then for each event the job's id, where a refusal hides
+	 * the job. */
+	TFC_VERB_WATCH = 12,
 };
 
 /** "node", "submit", "read"; "?" for an unknown one. Static string. Thread: any. Errors: none. */

@@ -634,6 +634,19 @@ class Sub
 						       slots.get(), &sub));
 		handle.reset(sub);
 	}
+	/* As tfc_gateway_watch. */
+	static Sub watch(const Gateway &gateway, std::function<void(const tfc_event &)> fn,
+			 const tfc_watch_options *options = nullptr)
+	{
+		Sub made;
+		tfc_sub *sub = nullptr;
+		made.slots.reset(
+			new Slots{detail::make_slot(gateway.shared(), std::move(fn)), nullptr});
+		gateway.shared().check(tfc_gateway_watch(gateway.get(), options, on_event,
+							 made.slots.get(), &sub));
+		made.handle.reset(sub);
+		return made;
+	}
 	Sub(Sub &&) = default;
 	Sub &operator=(Sub &&other) noexcept
 	{

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fail.h"
 #include "cluster/internal.h"
 
@@ -49,6 +50,7 @@ int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__node
 	tfc__list_init(&directory->leaving);
 	tfc__list_init(&directory->damaged);
 	tfc__observers_init(&directory->users);
+	tfc__changes_init(&directory->changes, tfc__wall());
 	tfc__client_keys_init(&directory->client_keys, ctx, options->store);
 	tfc__work_init(&directory->drained, ctx, on_drained);
 	tfc__retention_init(directory);
@@ -59,6 +61,37 @@ int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__node
 	}
 	*ret_directory = directory;
 	return TFC_OK;
+}
+
+static void on_journal(struct tfc__observer *observer, const void *event)
+{
+	struct tfc__record *record = tfc__container_of(observer, struct tfc__record, journal_watch);
+	const struct tfc__journal *journal = &record->journal;
+	if (record->noted_state == journal->job_state &&
+	    record->noted_generation == journal->generation &&
+	    record->noted_restarts == journal->restarts)
+		return;
+	record->noted_state = journal->job_state;
+	record->noted_generation = journal->generation;
+	record->noted_restarts = journal->restarts;
+	if (*(const enum tfc__journal_event *)event == TFC__JOURNAL_SHOWN)
+		tfc__changes_note(&record->directory->changes, &record->changed);
+}
+
+void tfc__record_appear(struct tfc__record *record)
+{
+	const struct tfc__journal *journal = &record->journal;
+	record->noted_state = journal->job_state;
+	record->noted_generation = journal->generation;
+	record->noted_restarts = journal->restarts;
+	tfc__observer_init(&record->journal_watch, on_journal);
+	tfc__observers_add(&record->journal.readers, &record->journal_watch);
+	tfc__changes_add(&record->directory->changes, record, &record->appeared, &record->changed);
+}
+
+struct tfc__changes *tfc__directory_changes(struct tfc__directory *directory)
+{
+	return &directory->changes;
 }
 
 void tfc__record_respond(struct tfc__record *record, int code, const tfc_error *error)
@@ -110,6 +143,7 @@ void tfc__directory_close(struct tfc__directory *directory)
 		return;
 	tfc__observers_notify(&directory->users, NULL);
 	tfc__observers_close(&directory->users);
+	tfc__changes_fini(&directory->changes);
 	TFC__LIST_EACH (link, &directory->records)
 		tfc__record_close(record_of(link));
 	TFC__LIST_EACH (link, &directory->leaving) {

@@ -6,6 +6,7 @@
 
 #include "agent/agent.h"
 #include "base/observers.h"
+#include "cluster/changes.h"
 #include "cluster/journal.h"
 #include "cluster/maintainer.h"
 #include "cluster/record.h"
@@ -127,6 +128,9 @@ int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_e
 /* Adds an observer of the directory's end; an observer that ends earlier removes itself. It is
  * called once, event NULL, when the directory is closed, while all records still exist. */
 void tfc__directory_join(struct tfc__directory *directory, struct tfc__observer *user);
+
+/* What has changed in its jobs. */
+struct tfc__changes *tfc__directory_changes(struct tfc__directory *directory);
 
 const struct tfc__link *tfc__directory_records(const struct tfc__directory *directory);
 

@@ -34,6 +34,7 @@ struct tfc__directory {
 	struct tfc__link leaving;            /* records that are being removed */
 	struct tfc__link damaged;            /* struct tfc__damaged */
 	struct tfc__observers users;         /* observers of its end */
+	struct tfc__changes changes;         /* of records */
 	struct tfc__client_keys client_keys; /* of forgotten jobs */
 	struct tfc__store_op *loading;
 	struct tfc__store_op *loading_keys;
@@ -61,6 +62,8 @@ static inline struct tfc__record *record_of(struct tfc__link *link)
 int tfc__directory_check_loaded(const struct tfc__directory *directory, tfc_error *error);
 /* A job has ended. */
 void tfc__directory_count_end(struct tfc__directory *directory);
+/* The record is stored and in the list of records: watches report it from now on. */
+void tfc__record_appear(struct tfc__record *record);
 /* Calls all requesters that wait for the record. */
 void tfc__record_respond(struct tfc__record *record, int code, const tfc_error *error);
 /* Keeps the bundle that the job names in the cache until the job has ended. Returns false if it is

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "bundle/cache.h"
+#include "cluster/changes.h"
 #include "cluster/client_keys.h"
 #include "cluster/journal.h"
 #include "cluster/keeper.h"
@@ -40,6 +41,12 @@ struct tfc__record {
 	bool has_lost_secrets;
 	bool is_ended;
 	struct tfc__bundle *bundle; /* in use until the job has ended; NULL: it names none */
+	/* In the directory's changes, once the job is stored; and what was noted there. */
+	struct tfc__change appeared, changed;
+	struct tfc__observer journal_watch;
+	uint32_t noted_state;
+	uint32_t noted_generation;
+	uint64_t noted_restarts;
 	/* Used only by this module. */
 	struct tfc__keeper keeper;
 	struct tfc__store_op *put; /* the record is being read, written or removed */

@@ -215,6 +215,7 @@ static void take_job(struct tfc__directory *directory, const struct stored *stor
 	}
 	record->is_ended = has_end(&record->journal);
 	insert(directory, record);
+	tfc__record_appear(record);
 	if (record->is_ended)
 		return;
 	directory->running++;
@@ -307,6 +308,7 @@ static void on_list(void *user, int code, const tfc_store_value *values, uint32_
 		tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "", "%s", error->text);
 	take_values(directory, values, count);
 	directory->is_loaded = true;
+	tfc__changes_complete(&directory->changes);
 	tfc__retention_check(directory);
 }
 

@@ -200,6 +200,7 @@ static void on_submitted(void *user, int code, const tfc_store_value *values, ui
 		tfc__list_append(&directory->records, &record->link);
 		code = tfc__epoch_begin(record, &why);
 		if (code == TFC_OK) {
+			tfc__record_appear(record);
 			tfc__record_respond(record, TFC_OK, NULL);
 			return;
 		}
@@ -339,6 +340,8 @@ static void on_removed(void *user, int code, const tfc_store_value *values, uint
 	}
 	tfc__observers_notify(&record->journal.readers, &event);
 	tfc__observers_close(&record->journal.readers);
+	tfc__changes_forget(&record->directory->changes, &record->appeared, &record->changed,
+			    record->id);
 	tfc__keeper_abandon(&record->keeper);
 	forget_logs(record);
 	tfc__record_respond(record, TFC_OK, NULL);

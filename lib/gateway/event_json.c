@@ -13,10 +13,20 @@
 static uint32_t variant_of(const tfc_event *event)
 {
 	static const uint32_t variants[] = {
-		[TFC_EVENT_JOB] = TFC__SHOWN_JOB,       [TFC_EVENT_TASK] = TFC__SHOWN_TASK,
-		[TFC_EVENT_OUTPUT] = TFC__SHOWN_OUTPUT, [TFC_EVENT_GAP] = TFC__SHOWN_GAP,
-		[TFC_EVENT_END] = TFC__SHOWN_END,       [TFC_EVENT_LOST] = TFC__SHOWN_LOST,
+		[TFC_EVENT_JOB] = TFC__SHOWN_JOB,
+		[TFC_EVENT_TASK] = TFC__SHOWN_TASK,
+		[TFC_EVENT_OUTPUT] = TFC__SHOWN_OUTPUT,
+		[TFC_EVENT_GAP] = TFC__SHOWN_GAP,
+		[TFC_EVENT_END] = TFC__SHOWN_END,
+		[TFC_EVENT_LOST] = TFC__SHOWN_LOST,
 		[TFC_EVENT_LIVE] = TFC__SHOWN_LIVE,
+		[TFC_EVENT_SUBMITTED] = TFC__SHOWN_WATCHED,
+		[TFC_EVENT_CHANGED] = TFC__SHOWN_WATCHED,
+		[TFC_EVENT_ENDED] = TFC__SHOWN_ENDED,
+		[TFC_EVENT_FORGOTTEN] = TFC__SHOWN_FORGOTTEN,
+		[TFC_EVENT_NODE_RESET] = TFC__SHOWN_NODE,
+		[TFC_EVENT_NODE_SEEN] = TFC__SHOWN_NODE,
+		[TFC_EVENT_NODE_UNSEEN] = TFC__SHOWN_UNSEEN,
 	};
 	uint32_t variant = variants[event->kind];
 	if (event->kind != TFC_EVENT_TASK)
@@ -33,9 +43,20 @@ static uint32_t variant_of(const tfc_event *event)
 int tfc_event_json(const tfc_event *event, char **ret_json)
 {
 	static const char *const names[] = {
-		[TFC_EVENT_JOB] = "job",   [TFC_EVENT_TASK] = "task", [TFC_EVENT_OUTPUT] = "output",
-		[TFC_EVENT_GAP] = "gap",   [TFC_EVENT_END] = "end",   [TFC_EVENT_LOST] = "lost",
+		[TFC_EVENT_JOB] = "job",
+		[TFC_EVENT_TASK] = "task",
+		[TFC_EVENT_OUTPUT] = "output",
+		[TFC_EVENT_GAP] = "gap",
+		[TFC_EVENT_END] = "end",
+		[TFC_EVENT_LOST] = "lost",
 		[TFC_EVENT_LIVE] = "live",
+		[TFC_EVENT_SUBMITTED] = "submitted",
+		[TFC_EVENT_CHANGED] = "changed",
+		[TFC_EVENT_ENDED] = "ended",
+		[TFC_EVENT_FORGOTTEN] = "forgotten",
+		[TFC_EVENT_NODE_RESET] = "node_reset",
+		[TFC_EVENT_NODE_SEEN] = "node_seen",
+		[TFC_EVENT_NODE_UNSEEN] = "node_unseen",
 	};
 	struct tfc__buf json = {0};
 	struct tfc__sub_event whole = {.event.kind = 0};
@@ -45,7 +66,7 @@ int tfc_event_json(const tfc_event *event, char **ret_json)
 		return TFC_EINVAL;
 	/* it is shorter if the host was built with an older version */
 	memcpy(known, event, event->size < sizeof(*known) ? event->size : sizeof(*known));
-	if (known->kind < TFC_EVENT_JOB || known->kind > TFC_EVENT_LIVE)
+	if (known->kind < TFC_EVENT_JOB || known->kind > TFC_EVENT_NODE_UNSEEN)
 		return TFC_EINVAL;
 	if (known->task_type && known->task_type[0]) {
 		snprintf(task, sizeof(task), "%s/%u", known->task_type, known->task_index);

@@ -25,6 +25,9 @@ enum {
 	END = TFC__SHOWN_END,
 	LOST = TFC__SHOWN_LOST,
 	LIVE = TFC__SHOWN_LIVE,
+	WATCHED = TFC__SHOWN_WATCHED | TFC__SHOWN_ENDED,
+	FORGOTTEN = TFC__SHOWN_FORGOTTEN,
+	NODE = TFC__SHOWN_NODE | TFC__SHOWN_UNSEEN,
 };
 
 #define FIELD(...) TFC__FIELD(struct tfc__sub_event, __VA_ARGS__)
@@ -32,21 +35,23 @@ static const struct tfc__field rows[] = {
 	FIELD("k", TFC__UINT, event.kind, TFC__V0_2),
 	FIELD("ts", TFC__UINT, event.time_ns, TFC__V0_2),
 	FIELD(NULL, TFC__STRING, event.job, TFC__V0_2, .json = "job",
-	      .shown = JOB | END | LOST | LIVE),
-	FIELD(NULL, TFC__STRING, event.name, TFC__V0_2, .json = "name", .shown = JOB | END),
+	      .shown = JOB | END | LOST | LIVE | WATCHED | FORGOTTEN),
+	FIELD(NULL, TFC__STRING, event.name, TFC__V0_2, .json = "name",
+	      .shown = JOB | END | WATCHED),
 	FIELD(NULL, TFC__STRING, task, TFC__V0_2, .json = "task", .shown = TASK | OUTPUT | GAP),
 	FIELD("tt", TFC__STRING, event.task_type, TFC__V0_2),
 	FIELD("ti", TFC__UINT, event.task_index, TFC__V0_2),
 	FIELD("a", TFC__UINT, event.attempt, TFC__V0_2, .json = "attempt",
 	      .shown = TASK | OUTPUT | GAP),
-	FIELD("js", TFC__UINT, event.job_state, TFC__V0_2, .json = "state", .shown = JOB | END,
-	      .word = tfc_job_state_name),
+	FIELD("js", TFC__UINT, event.job_state, TFC__V0_2, .json = "state",
+	      .shown = JOB | END | WATCHED, .word = tfc_job_state_name),
 	FIELD("s", TFC__UINT, event.task_state, TFC__V0_2, .json = "state", .shown = TASK,
 	      .word = tfc_task_state_name),
 	FIELD("g", TFC__UINT, event.generation, TFC__V0_2, .json = "generation",
-	      .shown = JOB | TASK),
-	FIELD("e", TFC__UINT, event.epoch, TFC__V0_2, .json = "epoch", .shown = JOB),
-	FIELD("n", TFC__STRING, event.node, TFC__V0_2, .json = "node", .shown = TASK),
+	      .shown = JOB | TASK | WATCHED),
+	FIELD("e", TFC__UINT, event.epoch, TFC__V0_2, .json = "epoch", .shown = JOB | WATCHED),
+	FIELD("n", TFC__STRING, event.node, TFC__V0_2, .json = "node",
+	      .shown = TASK | WATCHED | FORGOTTEN | NODE),
 	FIELD("p", TFC__INT, event.pid, TFC__V0_2, .json = "pid", .shown = TASK),
 	FIELD("ad", TFC__STRING, event.address, TFC__V0_2, .json = "address", .shown = TASK),
 	FIELD("iso", TFC__UINT, event.isolation, TFC__V0_2, .json = "isolation",
@@ -58,13 +63,13 @@ static const struct tfc__field rows[] = {
 	FIELD(NULL, TFC__INT, exit_status, TFC__V0_2, .json = "exit", .shown = END),
 	FIELD(NULL, TFC__STRING, task, TFC__V0_2, .json = "decided_by", .shown = END),
 	FIELD("r", TFC__UINT, event.reason, TFC__V0_2, .json = "reason",
-	      .shown = STALLED | ENDED | END, .word = tfc_end_reason_name),
+	      .shown = STALLED | ENDED | END | TFC__SHOWN_ENDED, .word = tfc_end_reason_name),
 	FIELD("er", TFC__INT, event.error_code, TFC__V0_3, .json = "reason", .shown = LOST,
 	      .word = name_error),
 	FIELD("xr", TFC__UINT, event.exit_reason, TFC__V0_2),
 	FIELD("dl", TFC__UINT, gap_bytes, TFC__V0_2, .json = "bytes", .shown = GAP),
 	FIELD("x", TFC__STRING, event.text, TFC__V0_2, .json = "text",
-	      .shown = STALLED | END | LOST, .shown_if_set = JOB | ENDED | GAP),
+	      .shown = STALLED | END | LOST, .shown_if_set = JOB | ENDED | GAP | WATCHED | NODE),
 	FIELD("d", TFC__BYTES, output, TFC__V0_2,
 	      .count = offsetof(struct tfc__sub_event, output_len), .json = "text",
 	      .shown = OUTPUT),
@@ -79,7 +84,8 @@ static const struct tfc__field rows[] = {
 	FIELD("lt", TFC__LINES, event.log_tail, TFC__V0_2, .json = "log_tail", .shown = END),
 	FIELD("if", TFC__LINES, event.ignored_failures, TFC__V0_3, .json = "ignored_failures",
 	      .shown = END),
-	FIELD(NULL, TFC__STRING, event.cursor, TFC__V0_2, .json = "cursor", .shown = OUTPUT | GAP),
+	FIELD(NULL, TFC__STRING, event.cursor, TFC__V0_2, .json = "cursor",
+	      .shown = OUTPUT | GAP | WATCHED | FORGOTTEN | NODE),
 	FIELD("mn", TFC__UINT, mark.next, TFC__V0_2),
 	FIELD("mg", TFC__BOOL, mark.is_gap_reported, TFC__V0_2),
 	FIELD("mc", TFC__TEXT, piece.text, TFC__V0_2),
@@ -87,6 +93,16 @@ static const struct tfc__field rows[] = {
 	FIELD("me", TFC__UINT, mark.ended_task, TFC__V0_2),
 	FIELD("mr", TFC__UINT, mark.rest, TFC__V0_3),
 	FIELD("mo", TFC__UINT, mark.missing_over, TFC__V0_3),
+	FIELD("wj", TFC__STRING, job, TFC__V0_3),
+	FIELD("wn", TFC__STRING, name, TFC__V0_3),
+	FIELD("wt", TFC__BYTES, host_tag, TFC__V0_3,
+	      .count = offsetof(struct tfc__sub_event, host_tag_len)),
+	FIELD("wv", TFC__UINT, event.version, TFC__V0_3, .json = "version", .shown = WATCHED),
+	FIELD("wr", TFC__UINT, event.restarts, TFC__V0_3, .json = "restarts", .shown = WATCHED),
+	FIELD("wm", TFC__UINT, mark.watch, TFC__V0_3),
+	FIELD("wi", TFC__UINT, mark.at.incarnation, TFC__V0_3),
+	FIELD("wa", TFC__UINT, mark.at.appeared, TFC__V0_3),
+	FIELD("wc", TFC__UINT, mark.at.changed, TFC__V0_3),
 };
 
 static const struct tfc__sub_event nothing = {
@@ -103,6 +119,9 @@ static const struct tfc__sub_event nothing = {
 		 .missing_over = UINT32_MAX},
 	.lines = "",
 	.output = "",
+	.job = "",
+	.name = "",
+	.host_tag = "",
 };
 const struct tfc__fields tfc__sub_event_fields = TFC__FIELDS(rows, struct tfc__sub_event, &nothing);
 
@@ -126,6 +145,14 @@ void tfc__sub_event_write(struct tfc__buf *buf, const struct tfc__sub_event *eve
 		tfc__piece_write(&sent.piece, &event->mark.piece);
 	else
 		sent.piece.text[0] = '\0';
+	sent.job = sent.name = sent.host_tag = "";
+	sent.host_tag_len = 0;
+	if (event->mark.watch) {
+		sent.job = event->event.job;
+		sent.name = event->event.name;
+		sent.host_tag = event->event.host_tag;
+		sent.host_tag_len = event->event.host_tag_len;
+	}
 	tfc__fields_write(buf, &tfc__sub_event_fields, &sent);
 }
 
@@ -144,7 +171,7 @@ void tfc__sub_item_add(struct tfc__sub_item *item, const struct tfc__sub_event *
 	const tfc_event *line = &event->event;
 	bool is_line = line->kind == TFC_EVENT_OUTPUT && !event->lines;
 	if (!item->head.len)
-		tfc__fields_write(&item->head, &head_fields, line);
+		tfc__fields_write(&item->head, &head_fields, event->mark.watch ? &no_head : line);
 	if (!is_line || !continues_batch(item, event))
 		tfc__sub_item_end_batch(item);
 	if (!is_line) {
@@ -235,17 +262,17 @@ int tfc__sub_event_read(struct tfc__reader *reader, const tfc_event *head,
 	int code = tfc__fields_read(reader, &tfc__sub_event_fields, object, error, ret_event);
 	if (code < 0)
 		return code;
-	if (event->kind < TFC_EVENT_JOB || event->kind > TFC_EVENT_LIVE ||
+	if (event->kind < TFC_EVENT_JOB || event->kind > TFC_EVENT_NODE_UNSEEN ||
 	    event->kind == TFC_EVENT_LOST)
 		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0,
 				 "an event of a kind that this version does not know");
 	if (event->kind == TFC_EVENT_OUTPUT && (!ret_event->lines_len || !ret_event->piece.text[0]))
 		return tfc__fail(error, TFC_EPARSE, "gateway", 0,
 				 "output must have lines (ln) and a piece (mc)");
-	event->job = head->job;
-	event->name = head->name;
-	event->host_tag = head->host_tag;
-	event->host_tag_len = head->host_tag_len;
+	event->job = mark->watch ? ret_event->job : head->job;
+	event->name = mark->watch ? ret_event->name : head->name;
+	event->host_tag = mark->watch ? ret_event->host_tag : head->host_tag;
+	event->host_tag_len = mark->watch ? ret_event->host_tag_len : head->host_tag_len;
 	event->data = ret_event->output;
 	event->data_len = ret_event->output_len + ret_event->gap_bytes;
 	if (!ret_event->piece.text[0])

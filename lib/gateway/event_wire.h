@@ -24,6 +24,11 @@ struct tfc__sub_event {
 	uint64_t output_len;
 	uint64_t gap_bytes; /* GAP: bytes lost */
 	struct tfc__piece piece;
+	/* a watch, in which each event is of another job */
+	const char *job;
+	const char *name;
+	const void *host_tag;
+	uint64_t host_tag_len;
 	/* and in JSON: */
 	const char *task; /* "worker/0", or NULL */
 	int32_t exit_status;
@@ -42,6 +47,11 @@ enum tfc__event_variant {
 	TFC__SHOWN_END = 256,
 	TFC__SHOWN_LOST = 512,
 	TFC__SHOWN_LIVE = 1024,
+	TFC__SHOWN_WATCHED = 2048, /* SUBMITTED, CHANGED */
+	TFC__SHOWN_ENDED = 4096,
+	TFC__SHOWN_FORGOTTEN = 8192,
+	TFC__SHOWN_NODE = 16384, /* NODE_RESET, NODE_SEEN */
+	TFC__SHOWN_UNSEEN = 32768,
 };
 extern const struct tfc__fields tfc__sub_event_fields;
 

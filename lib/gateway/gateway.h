@@ -88,6 +88,8 @@ struct tfc__gateway_ops {
 	int (*subscribe)(tfc_gateway *gateway, const char *job,
 			 const tfc_subscribe_options *options, tfc_event_fn fn, void *user,
 			 tfc_error *error, tfc_sub **ret_sub);
+	int (*watch)(tfc_gateway *gateway, const tfc_watch_options *options, tfc_event_fn fn,
+		     void *user, tfc_error *error, tfc_sub **ret_sub);
 	int (*check)(tfc_gateway *gateway, tfc_error *error); /* TFC_ESTATE: its node is closed */
 	void (*close)(tfc_gateway *gateway); /* frees; no requests or subscriptions are left */
 };

@@ -12,6 +12,7 @@
 #include "gateway/internal.h"
 #include "gateway/question.h"
 #include "gateway/results.h"
+#include "gateway/watch.h"
 
 struct local_gateway {
 	tfc_gateway base;
@@ -385,11 +386,47 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 	}
 }
 
+/* For another member, only the jobs of this node. */
+static int watch_for_peer(tfc_gateway *gateway, const struct tfc__question *question,
+			  tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
+{
+	struct tfc__forwarder *forwarder = &of(gateway)->forwarder;
+	const char *self = tfc__agent_name(tfc__directory_agent(forwarder->directory));
+	const char *cursor = question->client_key ? question->client_key : "";
+	struct tfc__watch_position position = {.slots = NULL};
+	const tfc_watch_options options = {
+		.size = sizeof(options),
+		.wants_live = question->wants_live,
+		.cursor = cursor,
+	};
+	if (!question->is_forwarded)
+		return tfc__watch_all(forwarder, &gateway->subs, &options, true, fn, user, error,
+				      ret_sub);
+	int code = tfc__watch_position_read(&position, cursor);
+	if (code == TFC_OK)
+		code = tfc__node_watch(gateway->ctx, &gateway->subs, forwarder->directory,
+				       tfc__watch_position_find(&position, self), fn, user, error,
+				       ret_sub);
+	else
+		tfc__fail(error, code, "gateway", 0, "cursor of a watch: %s", tfc_err_text(code));
+	tfc__watch_position_fini(&position);
+	return code;
+}
+
+static int watch(tfc_gateway *gateway, const tfc_watch_options *options, tfc_event_fn fn,
+		 void *user, tfc_error *error, tfc_sub **ret_sub)
+{
+	return tfc__watch_all(&of(gateway)->forwarder, &gateway->subs, options, false, fn, user,
+			      error, ret_sub);
+}
+
 int tfc__gateway_follow(tfc_gateway *gateway, const struct tfc__question *question, bool is_bare,
 			tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
 {
 	struct tfc__forwarder *forwarder = &of(gateway)->forwarder;
 	struct tfc__record *record;
+	if (question->verb == TFC_VERB_WATCH)
+		return watch_for_peer(gateway, question, fn, user, error, ret_sub);
 	const tfc_subscribe_options options = {
 		.size = sizeof(options),
 		.skip_output = question->skip_output,
@@ -462,7 +499,7 @@ static void close_gateway(tfc_gateway *base)
 int tfc__gateway_new(tfc_ctx *ctx, struct tfc__directory *directory,
 		     const struct tfc__gateway_members *members, tfc_gateway **ret_gateway)
 {
-	static const struct tfc__gateway_ops ops = {ask, subscribe, check, close_gateway};
+	static const struct tfc__gateway_ops ops = {ask, subscribe, watch, check, close_gateway};
 	struct local_gateway *gateway = calloc(1, sizeof(*gateway));
 	if (!gateway)
 		return tfc__ctx_fail(ctx, TFC_ENOMEM, "gateway", 0, "out of memory");

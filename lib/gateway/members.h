@@ -5,6 +5,7 @@
 #ifndef TFC_GATEWAY_MEMBERS_H
 #define TFC_GATEWAY_MEMBERS_H
 
+#include "base/observers.h"
 #include "wire/rpc.h"
 #include <tfcluster/gateway.h>
 
@@ -30,6 +31,8 @@ struct tfc__gateway_members_ops {
 	 * the call. TFC_ENOENT: no such member; TFC_ELOST: it is unreachable now. */
 	void (*drain)(void *user, const char *node, bool is_off,
 		      void (*fn)(void *done_user, const tfc_error *error), void *done_user);
+	/* Adds an observer of struct tfc__member_event: members join, change and leave. */
+	void (*watch)(void *user, struct tfc__observer *observer);
 };
 
 struct tfc__gateway_members {

@@ -3,6 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct tfc__mark tfc__no_mark = {.task = UINT32_MAX,
+				       .ended_task = UINT32_MAX,
+				       .rest = UINT32_MAX,
+				       .missing_over = UINT32_MAX};
+
 /* ---- pieces */
 
 /* As printf with "%llx", for a cursor is written with every line. Returns the end of the text. */

@@ -14,6 +14,7 @@
 #ifndef TFC_GATEWAY_PLACE_H
 #define TFC_GATEWAY_PLACE_H
 
+#include "cluster/changes.h"
 #include "log/lines.h"
 
 #define TFC__PIECE_SIZE 72 /* four numbers, three separators, a NUL */
@@ -33,7 +34,17 @@ struct tfc__mark {
 	uint32_t rest;         /* the entry with a new piece; else UINT32_MAX */
 	uint32_t missing_over; /* the entry whose piece is removed; else UINT32_MAX */
 	struct tfc__lines_cursor piece; /* of task, or of rest */
+	/* Of a watch: the change of its position for the event's node. */
+	enum tfc__watch_mark {
+		TFC__WATCH_NONE,   /* it is no watch */
+		TFC__WATCH_KEEP,   /* no change */
+		TFC__WATCH_SET,    /* the position is `at` */
+		TFC__WATCH_REMOVE, /* nothing is known of the node any more */
+	} watch;
+	struct tfc__changes_position at;
 };
+
+extern const struct tfc__mark tfc__no_mark; /* no change */
 
 /* The missing output of the attempt that an entry ended. */
 struct tfc__place_missing {

@@ -19,7 +19,7 @@ static const char *const names[] = {
 	[TFC_VERB_SPEC] = "spec",     [TFC_VERB_EXPLAIN] = "explain",
 	[TFC_VERB_FORGET] = "forget", [TFC_VERB_MEMBERS] = "members",
 	[TFC_VERB_DRAIN] = "drain",   [TFC_VERB_SUBSCRIBE] = "subscribe",
-	[TFC_VERB_FIND] = "find",
+	[TFC_VERB_FIND] = "find",     [TFC_VERB_WATCH] = "watch",
 };
 
 #define NAME_BYTES_MAX 255

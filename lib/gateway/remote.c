@@ -416,6 +416,18 @@ static int subscribe(tfc_gateway *gateway, const char *job, const tfc_subscribe_
 				     options, false, fn, user, error, ret_sub);
 }
 
+static int watch(tfc_gateway *gateway, const tfc_watch_options *options, tfc_event_fn fn,
+		 void *user, tfc_error *error, tfc_sub **ret_sub)
+{
+	const tfc_subscribe_options known = {
+		.size = sizeof(known),
+		.cursor = options->cursor,
+		.wants_live = options->wants_live,
+	};
+	return tfc__remote_subscribe(gateway->ctx, &gateway->subs, &of(gateway)->route, NULL,
+				     &known, false, fn, user, error, ret_sub);
+}
+
 /* ---- opening and closing */
 
 static int check(tfc_gateway *gateway, tfc_error *error)
@@ -456,7 +468,7 @@ static int split_addresses(struct tfc__strv *addresses, const char *text, tfc_er
 int tfc__remote_gateway_new(tfc_ctx *ctx, const tfc_gateway_options *options, tfc_error *error,
 			    tfc_gateway **ret_gateway)
 {
-	static const struct tfc__gateway_ops ops = {ask, subscribe, check, close_gateway};
+	static const struct tfc__gateway_ops ops = {ask, subscribe, watch, check, close_gateway};
 	struct remote_gateway *gateway = calloc(1, sizeof(*gateway));
 	if (!gateway)
 		return tfc__fail_nomem(error, "gateway");

@@ -7,6 +7,7 @@
 #include "base/fail.h"
 #include "gateway/event_wire.h"
 #include "gateway/question.h"
+#include "gateway/watch_position.h"
 
 #define ITEM_BYTES (128u << 10) /* memory of one item, with the events read from it */
 #define TASKS_MAX 65536         /* tasks in a cursor */
@@ -24,7 +25,8 @@ struct tfc__remote_sub {
 	tfc_sub base;
 	struct tfc__route *route; /* NULL: detached */
 	void *slot;
-	char *job;
+	char *job; /* "" of a watch */
+	bool is_watch;
 	bool skip_output;
 	bool wants_live;
 	bool is_bare;
@@ -45,6 +47,7 @@ struct tfc__remote_sub {
 	struct tfc__lines_cursor lines_end; /* behind the last one */
 	struct tfc__place place; /* position: the initial cursor and everything reported since */
 	bool has_place;          /* else it is at the beginning */
+	struct tfc__watch_position position; /* in place of `place`: of a watch */
 	struct tfc__timer retry;
 	uint64_t delay;
 	uint64_t lost_since; /* 0: it is connected */
@@ -84,7 +87,8 @@ static void drop_items(struct tfc__remote_sub *sub)
 
 static void count_held(struct tfc__remote_sub *sub)
 {
-	sub->base.held = sub->route->window * ITEM_BYTES + tfc__place_bytes(&sub->place);
+	sub->base.held = sub->route->window * ITEM_BYTES + tfc__place_bytes(&sub->place) +
+			 tfc__watch_position_bytes(&sub->position);
 }
 
 /* Logs for the host of this gateway. With is_bare the events are forwarded to a client, whose own
@@ -94,9 +98,14 @@ static void log_wait(struct tfc__remote_sub *sub, uint64_t now, uint64_t patienc
 	if (sub->is_bare || sub->is_wait_logged || now < sub->lost_since + TFC__QUIET_NS)
 		return;
 	sub->is_wait_logged = true;
-	tfc__log(sub->base.ctx, TFC_LOG_WARNING, "gateway", "",
-		 "cannot follow job %.60s; retrying for %u s at most: %s", sub->job,
-		 (unsigned)(patience / TFC__SECOND), sub->error.text);
+	if (sub->is_watch)
+		tfc__log(sub->base.ctx, TFC_LOG_WARNING, "gateway", "",
+			 "cannot watch the jobs; retrying for %u s at most: %s",
+			 (unsigned)(patience / TFC__SECOND), sub->error.text);
+	else
+		tfc__log(sub->base.ctx, TFC_LOG_WARNING, "gateway", "",
+			 "cannot follow job %.60s; retrying for %u s at most: %s", sub->job,
+			 (unsigned)(patience / TFC__SECOND), sub->error.text);
 }
 
 static void try_later(struct tfc__remote_sub *sub, const tfc_error *why)
@@ -108,6 +117,8 @@ static void try_later(struct tfc__remote_sub *sub, const tfc_error *why)
 	if (why->code == TFC_ENOENT && sub->was_up && patience > UNKNOWN_PATIENCE)
 		patience = UNKNOWN_PATIENCE;
 	sub->error = *why;
+	if (sub->route->lost)
+		sub->route->lost(sub->route, why);
 	if (now >= sub->lost_since + patience) {
 		sub->is_lost = true;
 		tfc__sub_wake(&sub->base);
@@ -264,13 +275,21 @@ static int take_event(struct tfc__remote_sub *sub)
 static int report_event(struct tfc__remote_sub *sub)
 {
 	tfc_event *event = &sub->event.event;
-	if (tfc__place_go(&sub->place, &sub->event.mark) < 0)
+	const struct tfc__mark *mark = &sub->event.mark;
+	if (tfc__place_go(&sub->place, mark) < 0)
 		return TFC_ENOMEM;
+	if (mark->watch == TFC__WATCH_SET &&
+	    tfc__watch_position_set(&sub->position, event->node, &mark->at) < 0)
+		return TFC_ENOMEM;
+	if (mark->watch == TFC__WATCH_REMOVE)
+		tfc__watch_position_remove(&sub->position, event->node);
 	sub->has_event = false;
 	sub->has_place = true;
 	if (event->kind == TFC_EVENT_LIVE)
 		sub->wants_live = false;
-	if (!sub->is_bare && !sub->skip_output)
+	if (!sub->is_bare && sub->is_watch)
+		event->cursor = tfc__watch_position_text(&sub->position);
+	else if (!sub->is_bare && !sub->skip_output)
 		event->cursor = tfc__place_text(&sub->place);
 	count_held(sub);
 	sub->base.is_ended = event->kind == TFC_EVENT_END;
@@ -336,9 +355,12 @@ void tfc__remote_sub_failed(struct tfc__remote_sub *sub, const tfc_error *error)
 void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const char *id)
 {
 	struct tfc__buf params = {0};
-	const char *cursor = sub->has_place ? tfc__place_text(&sub->place) : NULL;
+	char method[TFC__METHOD_SIZE];
+	const char *cursor = sub->is_watch    ? tfc__watch_position_text(&sub->position)
+			     : sub->has_place ? tfc__place_text(&sub->place)
+					      : NULL;
 	const struct tfc__question question = {
-		.verb = TFC_VERB_SUBSCRIBE,
+		.verb = sub->is_watch ? TFC_VERB_WATCH : TFC_VERB_SUBSCRIBE,
 		.job = id,
 		.client_key = cursor,
 		.skip_output = sub->skip_output,
@@ -346,7 +368,7 @@ void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const
 		.is_forwarded = sub->route->is_forwarded,
 	};
 	const struct tfc__rpc_options call = {
-		.method = "gateway.subscribe",
+		.method = method,
 		.params = &params,
 		.credit = sub->route->window,
 		.item_bytes = on_item,
@@ -356,7 +378,8 @@ void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const
 	tfc_error error = TFC_ERROR_INIT;
 	sub->is_finding = false;
 	tfc__question_write(&params, &question);
-	int code = params.is_failed || (cursor && !*cursor)
+	tfc__verb_method(question.verb, method);
+	int code = params.is_failed || (!sub->is_watch && cursor && !*cursor)
 			   ? tfc__fail_nomem(&error, "gateway")
 			   : tfc__rpc_call(rpc, &call, &error, &sub->call);
 	tfc__buf_fini(&params);
@@ -410,6 +433,7 @@ static void free_sub(tfc_sub *base)
 	tfc__reader_fini(&sub->head_reader);
 	tfc__reader_fini(&sub->reader);
 	tfc__place_fini(&sub->place);
+	tfc__watch_position_fini(&sub->position);
 	free(sub->job);
 	free(sub);
 }
@@ -423,12 +447,13 @@ static const struct tfc__sub_event *event_of(const tfc_sub *base)
  * write no more output. An invalid cursor is reported by LOST. */
 static int begin_behind(struct tfc__remote_sub *sub, const char *cursor)
 {
-	int code = tfc__place_read(&sub->place, TASKS_MAX, cursor);
+	int code = sub->is_watch ? tfc__watch_position_read(&sub->position, cursor)
+				 : tfc__place_read(&sub->place, TASKS_MAX, cursor);
 	sub->has_place = true;
 	sub->is_lost = code == TFC_EINVAL;
 	if (sub->is_lost)
-		tfc__fail(&sub->error, code, "gateway", 0,
-			  "cursor \"%.80s\" does not belong to this job", cursor);
+		tfc__fail(&sub->error, code, "gateway", 0, "cursor \"%.80s\" does not belong to %s",
+			  cursor, sub->is_watch ? "a watch" : "this job");
 	return sub->is_lost ? TFC_OK : code;
 }
 
@@ -440,12 +465,14 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 	struct tfc__remote_sub *sub = calloc(1, sizeof(*sub));
 	if (!sub)
 		return tfc__fail_nomem(error, "gateway");
-	sub->job = strdup(job);
+	sub->job = strdup(job ? job : "");
+	sub->is_watch = !job;
 	int code = sub->job ? TFC_OK : TFC_ENOMEM;
 	if (code == TFC_OK && options->cursor)
 		code = begin_behind(sub, options->cursor);
 	if (code < 0) {
 		tfc__place_fini(&sub->place);
+		tfc__watch_position_fini(&sub->position);
 		free(sub->job);
 		free(sub);
 		return tfc__fail_nomem(error, "gateway");

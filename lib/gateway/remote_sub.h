@@ -21,12 +21,15 @@ struct tfc__route {
 	void (*find)(struct tfc__route *route, struct tfc__remote_sub *sub, const char *job);
 	/* Cancels `find`. */
 	void (*forget)(struct tfc__route *route, struct tfc__remote_sub *sub);
+	/* The connection is lost, or cannot be made; it is retried. NULL: not reported. */
+	void (*lost)(struct tfc__route *route, const tfc_error *error);
 	uint32_t patience_ms; /* how long to retry before the subscription ends with LOST */
 	uint32_t window;      /* items in flight or buffered here */
 	bool is_forwarded;    /* it leads to a member, which must not forward the request */
 };
 
-/* `route` must live until the subscription is detached. TFC_ENOMEM. */
+/* job NULL: a watch of all jobs. `route` must live until the subscription is detached. TFC_ENOMEM.
+ */
 int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__route *route,
 			  const char *job, const tfc_subscribe_options *options, bool is_bare,
 			  tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub);

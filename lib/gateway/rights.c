@@ -12,7 +12,8 @@
 static bool is_looking(enum tfc_verb verb)
 {
 	return verb == TFC_VERB_JOBS || verb == TFC_VERB_DESCRIBE || verb == TFC_VERB_SPEC ||
-	       verb == TFC_VERB_MEMBERS || verb == TFC_VERB_SUBSCRIBE || verb == TFC_VERB_FIND;
+	       verb == TFC_VERB_MEMBERS || verb == TFC_VERB_SUBSCRIBE || verb == TFC_VERB_FIND ||
+	       verb == TFC_VERB_WATCH;
 }
 
 _Static_assert((int)TFC_PEER_NODE == (int)TFC__KEY_NODE &&

@@ -44,6 +44,7 @@ struct call {
 	struct tfc__received received; /* also of a stream whose job is being searched */
 	struct tfc__search *search;
 	/* Of a stream: */
+	struct tfc__peer_id who; /* of a watch */
 	tfc_sub *sub;
 	struct tfc__sub_item item; /* events that were not sent yet */
 	bool is_ended;
@@ -255,6 +256,14 @@ static void flush(struct call *call)
 		suspend_or_resume(call);
 }
 
+/* The host may hide a job from a watch. */
+static bool may_see(const struct call *call, const char *job)
+{
+	const struct tfc__question question = {.verb = TFC_VERB_WATCH, .job = job};
+	return !*job || !call->service->options.hooks.authorize ||
+	       tfc__rights_check(&call->service->options, &call->who, &question, NULL) == TFC_OK;
+}
+
 static void on_event(void *user, const tfc_event *event)
 {
 	struct call *call = user;
@@ -263,6 +272,8 @@ static void on_event(void *user, const tfc_event *event)
 		call->is_ended = true;
 		return;
 	}
+	if (call->verb == TFC_VERB_WATCH && !may_see(call, event->job))
+		return;
 	tfc__sub_item_add(&call->item, tfc__sub_event(call->sub));
 	call->is_ended = event->kind == TFC_EVENT_END;
 	if (tfc__sub_item_bytes(&call->item) >= ITEM_BYTES &&
@@ -474,9 +485,10 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 		answer_find(call, received.question.job);
 	else if (verb == TFC_VERB_SUBSCRIBE && is_to_be_found(service, &received.question))
 		find_stream(call, &received);
-	else if (verb == TFC_VERB_SUBSCRIBE)
+	else if (verb == TFC_VERB_SUBSCRIBE || verb == TFC_VERB_WATCH) {
+		call->who = who;
 		begin_stream(call, &received.question);
-	else if (is_long(verb))
+	} else if (is_long(verb))
 		line_up(call, &received, caller->role != TFC__KEY_NODE);
 	else
 		put_question(call, &received.question, &who);

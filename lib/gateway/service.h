@@ -3,7 +3,7 @@
  * the caller's permissions. They follow from the role of its key (over unix: NODE for the node's
  * own uid and root, SUBMIT for other users that may connect):
  *
- *   READ    query: list, describe, spec, find, subscribe, members
+ *   READ    query: list, describe, spec, find, subscribe, watch, members
  *   SUBMIT  also change: submit, stop, forget, drain, explain
  *   NODE    everything, including forwarding requests of others
  */

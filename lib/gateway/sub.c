@@ -59,8 +59,22 @@ void tfc__sub_init(tfc_sub *sub, const struct tfc__sub_ops *ops, tfc_ctx *ctx,
 
 void tfc__sub_wake(tfc_sub *sub)
 {
-	if (!is_silent(sub) && !sub->is_detached)
+	if (is_silent(sub) || sub->is_detached)
+		return;
+	if (sub->wake)
+		sub->wake(sub);
+	else
 		tfc__work_schedule(&sub->work);
+}
+
+int tfc__sub_pull(tfc_sub *sub)
+{
+	sub->is_reporting = true;
+	int reported = !is_silent(sub) && sub->ops->report(sub);
+	sub->is_reporting = false;
+	if (sub->is_closed)
+		sub->ops->free(sub);
+	return reported;
 }
 
 void tfc__sub_suspend(tfc_sub *sub)
@@ -150,31 +164,66 @@ static void close_sub(struct tfc__handle *handle)
 	tfc_sub_close(tfc__container_of(handle, tfc_sub, handle));
 }
 
+static int check_follow(tfc_gateway *gateway, tfc_event_fn fn, tfc_sub **ret_sub)
+{
+	int code = tfc__ctx_enter(gateway ? gateway->ctx : NULL);
+	if (code < 0)
+		return code;
+	if (!fn || !ret_sub)
+		return tfc__ctx_fail(gateway->ctx, TFC_EINVAL, "gateway", 0, "%s is NULL",
+				     fn ? "ret_sub" : "fn");
+	return tfc__gateway_check(gateway);
+}
+
+/* Errors about the job or the cursor are not returned but reported by LOST. */
+static int end_follow(tfc_gateway *gateway, int code, const char *job, tfc_event_fn fn, void *user,
+		      tfc_sub **ret_sub)
+{
+	if (code < 0 && code != TFC_ENOMEM)
+		code = refused_new(gateway, job, fn, user, tfc__ctx_error(gateway->ctx), ret_sub);
+	if (code == TFC_OK)
+		tfc__handle_open(gateway->ctx, &(*ret_sub)->handle, TFC__HANDLE_SUBSCRIPTION,
+				 close_sub);
+	return code;
+}
+
 int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 			  const tfc_subscribe_options *options, tfc_event_fn fn, void *user,
 			  tfc_sub **ret_sub)
 {
 	tfc_subscribe_options known;
-	int code = tfc__ctx_enter(gateway ? gateway->ctx : NULL);
+	int code = check_follow(gateway, fn, ret_sub);
 	if (code < 0)
 		return code;
 	tfc_error *error = tfc__ctx_error(gateway->ctx);
-	if (!fn || !ret_sub)
-		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "%s is NULL",
-				 fn ? "ret_sub" : "fn");
 	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_subscribe_options",
 				 error);
-	if (code < 0 || (code = tfc__gateway_check(gateway)) < 0)
+	if (code < 0)
 		return code;
 	job = job ? job : "";
 	code = gateway->ops->subscribe(gateway, job, &known, fn, user, error, ret_sub);
-	/* Errors about the job are not returned but reported by LOST. */
-	if (code < 0 && code != TFC_ENOMEM)
-		code = refused_new(gateway, job, fn, user, error, ret_sub);
-	if (code == TFC_OK)
-		tfc__handle_open(gateway->ctx, &(*ret_sub)->handle, TFC__HANDLE_SUBSCRIPTION,
-				 close_sub);
-	return code;
+	return end_follow(gateway, code, job, fn, user, ret_sub);
+}
+
+int tfc_watch_options_init(tfc_watch_options *options, uint32_t size)
+{
+	return tfc__options_init(options, size, sizeof(*options));
+}
+
+int tfc_gateway_watch(tfc_gateway *gateway, const tfc_watch_options *options, tfc_event_fn fn,
+		      void *user, tfc_sub **ret_sub)
+{
+	tfc_watch_options known;
+	int code = check_follow(gateway, fn, ret_sub);
+	if (code < 0)
+		return code;
+	tfc_error *error = tfc__ctx_error(gateway->ctx);
+	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_watch_options",
+				 error);
+	if (code < 0)
+		return code;
+	code = gateway->ops->watch(gateway, &known, fn, user, error, ret_sub);
+	return end_follow(gateway, code, "", fn, user, ret_sub);
 }
 
 void tfc_sub_pause(tfc_sub *sub)

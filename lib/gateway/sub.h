@@ -30,6 +30,9 @@ struct tfc_sub {
 	void *user;
 	void (*turning)(void *user); /* called before a turn, and may pause it; or NULL */
 	void (*turned)(void *user);  /* called after a turn; or NULL */
+	/* Called in place of scheduling a turn: its owner calls tfc__sub_pull. NULL: it has turns
+	 * of its own. */
+	void (*wake)(tfc_sub *sub);
 	tfc_sub *following; /* reports in its place, and is paused and resumed with it; or NULL */
 	struct tfc__work work;
 	size_t held; /* allocated bytes that grow with the job */
@@ -54,6 +57,10 @@ static inline const struct tfc__sub_event *tfc__sub_event(const tfc_sub *sub)
 
 /* Call when there may be an event to report. */
 void tfc__sub_wake(tfc_sub *sub);
+
+/* Reports one event, of a subscription with `wake`: 1, or 0 if there is none now. The subscription
+ * may be closed inside. */
+int tfc__sub_pull(tfc_sub *sub);
 
 /* Pauses it for an unknown time, so it closes its files. Not inside fn. */
 void tfc__sub_suspend(tfc_sub *sub);

@@ -123,9 +123,15 @@ static void drain(void *user, const char *name, bool is_off,
 		end_drain(call, &error);
 }
 
+static void watch(void *user, struct tfc__observer *observer)
+{
+	const tfc_node *node = user;
+	tfc__members_watch(node->members, observer);
+}
+
 /* ---- the service */
 
-static const struct tfc__gateway_members_ops members_ops = {next, find, each, drain};
+static const struct tfc__gateway_members_ops members_ops = {next, find, each, drain, watch};
 
 static int find_submit_user(const char *text, struct tfc__gateway_service_options *service,
 			    tfc_error *error)

@@ -162,7 +162,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct tfc__msg msg;
 	if (size < 1 || tfc__msg_parse(&msg, data + 1, size - 1, &limits, NULL) < 0)
 		return 0;
-	check_question((enum tfc_verb)(TFC_VERB_SUBMIT + data[0] % TFC_VERB_FIND), &msg.root);
+	check_question((enum tfc_verb)(TFC_VERB_SUBMIT + data[0] % TFC_VERB_WATCH), &msg.root);
 	check_item(&msg.root);
 	tfc__msg_fini(&msg);
 	return 0;

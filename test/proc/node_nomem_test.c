@@ -451,6 +451,31 @@ static int ask_once(void)
 	return reported.code;
 }
 
+static void note_watched(void *user, const tfc_event *event)
+{
+	int *is_live = user;
+	assert_int_not_equal(event->kind, TFC_EVENT_LOST);
+	*is_live |= event->kind == TFC_EVENT_LIVE;
+}
+
+/* An allocation that fails later than the call is made again: the watch goes on. */
+static int watch_once(void)
+{
+	tfc_watch_options options = TFC_WATCH_OPTIONS_INIT;
+	tfc_sub *sub = NULL;
+	int is_live = 0;
+	SWEPT(tfc_gateway_watch);
+	options.wants_live = 1;
+	int code = tfc_gateway_watch(shared.gateway, &options, note_watched, &is_live, &sub);
+	if (code < 0) {
+		assert_null(sub);
+		return failing_said(code, tfc_ctx_error(shared.ctx));
+	}
+	run_until(&shared, &is_live);
+	tfc_sub_close(sub);
+	return TFC_OK;
+}
+
 static void note_drained(void *user)
 {
 	*(int *)user = 1;
@@ -496,6 +521,7 @@ static void requests_are_answered_and_a_drain_ends_without_memory(void **state)
 	tfc_sub_close(sub);
 	for (request_number = 0; request_number <= UNDRAIN; request_number++)
 		failing_sweep(ask_once, 1);
+	failing_sweep(watch_once, 1);
 	tfc_job_free(job);
 	drain_without_memory();
 	close_place(&shared);

@@ -166,7 +166,7 @@ static void a_subscription_reports_that_it_is_lost_or_live(void **state)
 
 static void what_is_no_event_is_refused(void **state)
 {
-	tfc_event event = make_event(TFC_EVENT_LIVE + 1);
+	tfc_event event = make_event(TFC_EVENT_NODE_UNSEEN + 1);
 	char *json = (char *)"untouched";
 	assert_int_equal(tfc_event_json(&event, &json), TFC_EINVAL);
 	event.kind = 0;

@@ -151,6 +151,20 @@ static const struct reported {
 		 .rest = UINT32_MAX,
 		 .missing_over = UINT32_MAX},
 	},
+	{
+		"8fa16b09a27473cf188fcf053de383e8a26a7303a16701a16502a16ea161a2776ab030313233"
+		"343536373839616263646566a2776ea6646967697473a27774c403746167a2777607a27772cd"
+		"012ca2776d02a27769cf188fcf053de383e8a2776105a27763ce00011170",
+		{HEAD, .kind = TFC_EVENT_CHANGED, .job_state = TFC_JOB_RUNNING, .generation = 1,
+		 .epoch = 2, .task_type = "", .node = "a", .address = "", .text = "", .data = "",
+		 .version = 7, .restarts = 300},
+		{.task = UINT32_MAX,
+		 .ended_task = UINT32_MAX,
+		 .rest = UINT32_MAX,
+		 .missing_over = UINT32_MAX,
+		 .watch = TFC__WATCH_SET,
+		 .at = {1769860800000001000u, 5, 70000}},
+	},
 };
 
 static void expect_lines(const char *const *lines, const char *const *expected)
@@ -197,6 +211,8 @@ static void expect_event(const tfc_event *event, const tfc_event *expected)
 	assert_true(event->max_rss_kib == expected->max_rss_kib);
 	assert_int_equal(event->exit_reason, expected->exit_reason);
 	assert_int_equal(event->isolation, expected->isolation);
+	assert_int_equal(event->version, expected->version);
+	assert_int_equal(event->restarts, expected->restarts);
 }
 
 static void expect_mark(const struct tfc__mark *mark, const struct tfc__mark *expected)
@@ -208,6 +224,10 @@ static void expect_mark(const struct tfc__mark *mark, const struct tfc__mark *ex
 	assert_int_equal(mark->rest, expected->rest);
 	assert_int_equal(mark->missing_over, expected->missing_over);
 	assert_memory_equal(&mark->piece, &expected->piece, sizeof(mark->piece));
+	assert_int_equal(mark->watch, expected->watch);
+	assert_int_equal(mark->at.incarnation, expected->at.incarnation);
+	assert_int_equal(mark->at.appeared, expected->at.appeared);
+	assert_int_equal(mark->at.changed, expected->at.changed);
 }
 
 /* The same reader, one after the other: nothing of an event is left in the next. */
@@ -272,7 +292,7 @@ static void expect_refusal(const char *hex, int code, const char *text)
 /* One of a later version is passed over; one that is damaged is not. */
 static void a_kind_that_nobody_knows_is_not_a_damaged_event(void **state)
 {
-	expect_refusal("81a16b08", TFC_ENOTSUP,
+	expect_refusal("81a16b0f", TFC_ENOTSUP,
 		       "an event of a kind that this version does not know");
 	expect_refusal("81a16b06", TFC_ENOTSUP,
 		       "an event of a kind that this version does not know");

@@ -73,7 +73,7 @@ static int read_definition(enum tfc_verb verb, const char *json, tfc_error *erro
 
 static void a_definition_is_read_of_a_submit_and_an_explain_alone(void **state)
 {
-	for (enum tfc_verb verb = TFC_VERB_SUBMIT; verb <= TFC_VERB_FIND; verb++) {
+	for (enum tfc_verb verb = TFC_VERB_SUBMIT; verb <= TFC_VERB_WATCH; verb++) {
 		tfc_error error = TFC_ERROR_INIT;
 		bool has_one = verb == TFC_VERB_SUBMIT || verb == TFC_VERB_EXPLAIN;
 		assert_int_equal(read_definition(verb, "{", &error), has_one ? TFC_EPARSE : TFC_OK);

@@ -46,7 +46,8 @@ struct row {
 	X(tfc_submit_options, TFC_SUBMIT_OPTIONS_INIT)       \
 	X(tfc_subscribe_options, TFC_SUBSCRIBE_OPTIONS_INIT) \
 	X(tfc_transport_ops, TFC_TRANSPORT_OPS_INIT)         \
-	X(tfc_upstream_ops, TFC_UPSTREAM_OPS_INIT)
+	X(tfc_upstream_ops, TFC_UPSTREAM_OPS_INIT)           \
+	X(tfc_watch_options, TFC_WATCH_OPTIONS_INIT)
 
 #define DEFINE(type, initializer)                            \
 	static const type type##_initializer = initializer;  \
@@ -263,6 +264,14 @@ static int take_subscribe(struct calls *calls, const void *options)
 	return code;
 }
 
+static int take_watch(struct calls *calls, const void *options)
+{
+	tfc_sub *sub = NULL;
+	int code = tfc_gateway_watch(calls->gateway, options, see_event, NULL, &sub);
+	tfc_sub_close(sub);
+	return code;
+}
+
 static const struct {
 	const char *name;
 	size_t size;
@@ -278,6 +287,7 @@ static const struct {
 	{"tfc_stop_options", sizeof(tfc_stop_options), take_stop},
 	{"tfc_submit_options", sizeof(tfc_submit_options), take_submit},
 	{"tfc_subscribe_options", sizeof(tfc_subscribe_options), take_subscribe},
+	{"tfc_watch_options", sizeof(tfc_watch_options), take_watch},
 };
 
 static int open_calls(void **state)

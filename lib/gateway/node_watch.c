@@ -1,0 +1,181 @@
+#include "gateway/watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "gateway/internal.h"
+
+struct node_watch {
+	tfc_sub base;
+	struct tfc__changes *changes;
+	const char *node; /* its name; borrowed from the agent */
+	struct tfc__changes_reader reader;
+	struct tfc__changes_position from; /* where to begin */
+	struct tfc__observer observer;     /* of the changes */
+	struct tfc__sub_event now;         /* the event that is being reported */
+	bool has_begun;
+	bool is_replaying;
+	bool is_seen; /* NODE_SEEN was reported */
+};
+
+static struct node_watch *of(const tfc_sub *sub)
+{
+	return tfc__container_of(sub, struct node_watch, base);
+}
+
+tfc_event tfc__watch_event(uint32_t kind, const char *node)
+{
+	return (tfc_event){
+		.size = sizeof(tfc_event),
+		.kind = kind,
+		.time_ns = tfc__wall(),
+		.cursor = "",
+		.job = "",
+		.name = "",
+		.host_tag = "",
+		.task_type = "",
+		.node = node,
+		.address = "",
+		.text = "",
+		.data = "",
+	};
+}
+
+/* Until the replay is over, the position is the beginning: a watch that is continued from the
+ * middle of a replay replays everything, so that what was forgotten meanwhile is known. */
+static int report(struct node_watch *watch, const tfc_event *event)
+{
+	struct tfc__changes_position *at = &watch->now.mark.at;
+	watch->now.event = *event;
+	*at = watch->reader.at;
+	if (watch->is_replaying)
+		*at = (struct tfc__changes_position){.incarnation = 0};
+	watch->base.fn(watch->base.user, &watch->now.event);
+	return 1;
+}
+
+static void set_end(tfc_event *event, const struct tfc__journal *journal)
+{
+	const struct tfc__journal_entry *end = &journal->entries[journal->count - 1];
+	if (end->kind != TFC_EVENT_END)
+		return;
+	event->reason = end->reason;
+	event->time_ns = end->time_ns;
+	if (end->reason == TFC_END_EXIT)
+		event->exit_code = end->end.status;
+	else if (end->reason == TFC_END_SIGNAL)
+		event->signal = end->end.status;
+}
+
+static int report_job(struct node_watch *watch, const struct tfc__record *record, uint32_t kind)
+{
+	const struct tfc__journal *journal = &record->journal;
+	bool has_ended = journal->job_state >= TFC_JOB_SUCCEEDED;
+	if (kind == TFC_EVENT_CHANGED && has_ended)
+		kind = TFC_EVENT_ENDED;
+	tfc_event event = tfc__watch_event(kind, watch->node);
+	event.job = record->id;
+	event.name = record->job->name;
+	event.host_tag = record->host_tag;
+	event.host_tag_len = record->host_tag_len;
+	event.epoch = record->epoch;
+	event.job_state = journal->job_state;
+	event.generation = journal->generation;
+	event.restarts = journal->restarts;
+	event.version = (uint64_t)journal->count + 1;
+	if (kind == TFC_EVENT_SUBMITTED)
+		event.time_ns = record->submitted_ns;
+	if (journal->said)
+		event.text = journal->entries[journal->said - 1].text;
+	if (has_ended && journal->count)
+		set_end(&event, journal);
+	return report(watch, &event);
+}
+
+static int report_next(tfc_sub *base)
+{
+	struct node_watch *watch = of(base);
+	struct tfc__changes_reader *reader = &watch->reader;
+	bool has_appeared;
+	tfc_event event;
+	if (!watch->changes->is_complete)
+		return 0;
+	if (!watch->has_begun || !tfc__changes_is_valid(watch->changes, reader)) {
+		watch->is_replaying = !tfc__changes_begin(watch->changes, reader,
+							  watch->has_begun ? &reader->at
+									   : &watch->from);
+		watch->has_begun = true;
+		watch->is_seen = false;
+		if (watch->is_replaying) {
+			event = tfc__watch_event(TFC_EVENT_NODE_RESET, watch->node);
+			return report(watch, &event);
+		}
+	}
+	const struct tfc__change *change = tfc__changes_next(watch->changes, reader, &has_appeared);
+	if (change && change->record)
+		return report_job(watch, change->record,
+				  has_appeared ? TFC_EVENT_SUBMITTED : TFC_EVENT_CHANGED);
+	if (change) {
+		event = tfc__watch_event(TFC_EVENT_FORGOTTEN, watch->node);
+		event.job = change->id;
+		return report(watch, &event);
+	}
+	if (watch->is_seen)
+		return 0;
+	watch->is_seen = true;
+	watch->is_replaying = false;
+	event = tfc__watch_event(TFC_EVENT_NODE_SEEN, watch->node);
+	return report(watch, &event);
+}
+
+static void detach(tfc_sub *base)
+{
+	struct node_watch *watch = of(base);
+	tfc__changes_end(&watch->reader);
+	tfc__observer_remove(&watch->observer);
+}
+
+static void free_watch(tfc_sub *base)
+{
+	free(of(base));
+}
+
+static const struct tfc__sub_event *event_of(const tfc_sub *base)
+{
+	return &of(base)->now;
+}
+
+static void on_change(struct tfc__observer *observer, const void *event)
+{
+	tfc__sub_wake(&tfc__container_of(observer, struct node_watch, observer)->base);
+}
+
+int tfc__node_watch(tfc_ctx *ctx, struct tfc__link *list, struct tfc__directory *directory,
+		    const struct tfc__changes_position *from, tfc_event_fn fn, void *user,
+		    tfc_error *error, tfc_sub **ret_sub)
+{
+	static const struct tfc__sub_ops ops = {
+		.report = report_next,
+		.detach = detach,
+		.free = free_watch,
+		.event = event_of,
+	};
+	struct node_watch *watch = calloc(1, sizeof(*watch));
+	if (!watch)
+		return tfc__fail_nomem(error, "gateway");
+	watch->changes = tfc__directory_changes(directory);
+	watch->node = tfc__agent_name(tfc__directory_agent(directory));
+	if (from)
+		watch->from = *from;
+	watch->now.mark = tfc__no_mark;
+	watch->now.mark.watch = TFC__WATCH_SET;
+	tfc__changes_reader_init(&watch->reader);
+	tfc__observer_init(&watch->observer, on_change);
+	tfc__sub_init(&watch->base, &ops, ctx, list, fn, user);
+	tfc__observers_add(&watch->changes->watchers, &watch->observer);
+	tfc__sub_wake(&watch->base);
+	*ret_sub = &watch->base;
+	return TFC_OK;
+}

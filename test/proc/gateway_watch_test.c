@@ -1,0 +1,668 @@
+/* gateway: tfc_gateway_watch reports the jobs of all nodes. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "leaks.h"
+#include "node_run.h"
+#include "proc_run.h"
+#include "served.h"
+
+/* ---- a host that keeps what it is told, by the rules of the header */
+
+#define JOBS_MAX 256
+#define NODES_MAX 4
+
+struct known_job {
+	char id[17];
+	char node[64];
+	uint64_t version;
+	uint32_t state;
+	uint32_t submitted; /* how often each event came */
+	uint32_t ended;
+	bool is_forgotten;
+	bool is_marked; /* reported since the reset of its node */
+};
+
+struct known_node {
+	char name[64];
+	bool is_seen;
+	bool is_in_replay;
+	uint32_t resets;
+	uint32_t unseen;
+	uint32_t seen;
+};
+
+struct watcher {
+	struct node_run *run;
+	tfc_sub *sub;
+	struct known_job jobs[JOBS_MAX];
+	uint32_t job_count;
+	struct known_node nodes[NODES_MAX];
+	uint32_t lives;
+	uint32_t events;
+	int32_t lost; /* code of LOST */
+	char cursor[1024];
+};
+
+static struct known_job *find_job(struct watcher *watcher, const char *id)
+{
+	for (uint32_t i = 0; i < watcher->job_count; i++)
+		if (strcmp(watcher->jobs[i].id, id) == 0)
+			return &watcher->jobs[i];
+	return NULL;
+}
+
+static struct known_node *find_node(struct watcher *watcher, const char *name)
+{
+	for (uint32_t i = 0; i < NODES_MAX; i++) {
+		struct known_node *node = &watcher->nodes[i];
+		if (!node->name[0])
+			snprintf(node->name, sizeof(node->name), "%s", name);
+		if (strcmp(node->name, name) == 0)
+			return node;
+	}
+	fail_msg("too many nodes");
+	return NULL;
+}
+
+static void note_job(struct watcher *watcher, const tfc_event *event)
+{
+	struct known_job *job = find_job(watcher, event->job);
+	assert_int_equal(strlen(event->job), 16);
+	if (!job) {
+		assert_int_equal(event->kind, TFC_EVENT_SUBMITTED);
+		assert_true(watcher->job_count < JOBS_MAX);
+		job = &watcher->jobs[watcher->job_count++];
+		snprintf(job->id, sizeof(job->id), "%s", event->job);
+	}
+	assert_string_equal(event->name, "watched");
+	assert_true(event->version >= job->version);
+	assert_true(!job->ended || event->version == job->version);
+	job->version = event->version;
+	job->state = event->job_state;
+	job->submitted += event->kind == TFC_EVENT_SUBMITTED;
+	job->ended += event->kind == TFC_EVENT_ENDED;
+	job->is_marked = true;
+	if (event->kind == TFC_EVENT_ENDED)
+		assert_true(event->job_state >= TFC_JOB_SUCCEEDED);
+	snprintf(job->node, sizeof(job->node), "%s", event->node);
+}
+
+static void mark_all(struct watcher *watcher, const char *node, bool is_over)
+{
+	for (uint32_t i = 0; i < watcher->job_count; i++) {
+		struct known_job *job = &watcher->jobs[i];
+		if (strcmp(job->node, node) != 0)
+			continue;
+		if (is_over)
+			job->is_forgotten |= !job->is_marked;
+		else
+			job->is_marked = false;
+	}
+}
+
+static void on_watched(void *user, const tfc_event *event)
+{
+	struct watcher *watcher = user;
+	struct known_node *node = *event->node ? find_node(watcher, event->node) : NULL;
+	struct known_job *job;
+	char *json;
+	assert_int_equal(watcher->lost, 0);
+	assert_int_equal(tfc_event_json(event, &json), 0);
+	print_message("%s\n", json);
+	tfc_free(json);
+	watcher->events++;
+	snprintf(watcher->cursor, sizeof(watcher->cursor), "%s", event->cursor);
+	switch (event->kind) {
+	case TFC_EVENT_SUBMITTED:
+	case TFC_EVENT_CHANGED:
+	case TFC_EVENT_ENDED:
+		note_job(watcher, event);
+		break;
+	case TFC_EVENT_FORGOTTEN:
+		job = find_job(watcher, event->job);
+		if (job)
+			job->is_forgotten = true;
+		break;
+	case TFC_EVENT_NODE_RESET:
+		node->resets++;
+		node->is_in_replay = true;
+		mark_all(watcher, event->node, false);
+		break;
+	case TFC_EVENT_NODE_SEEN:
+		if (node->is_in_replay)
+			mark_all(watcher, event->node, true);
+		node->is_in_replay = false;
+		node->is_seen = true;
+		node->seen++;
+		break;
+	case TFC_EVENT_NODE_UNSEEN:
+		assert_true(*event->text);
+		node->is_seen = false;
+		node->unseen++;
+		break;
+	case TFC_EVENT_LIVE:
+		watcher->lives++;
+		break;
+	case TFC_EVENT_LOST:
+		watcher->lost = event->error_code;
+		break;
+	default:
+		fail_msg("event of kind %u", event->kind);
+	}
+}
+
+static void watch(struct node_run *run, const char *cursor, struct watcher *watcher)
+{
+	tfc_watch_options options = TFC_WATCH_OPTIONS_INIT;
+	options.wants_live = 1;
+	options.cursor = cursor;
+	watcher->run = run;
+	watcher->lives = 0;
+	uint32_t events = watcher->events;
+	if (tfc_gateway_watch(run->gateway, &options, on_watched, watcher, &watcher->sub) < 0)
+		fail_msg("%s", tfc_ctx_error(run->ctx)->text);
+	assert_int_equal(watcher->events, events);
+}
+
+static bool is_live(void *user)
+{
+	return ((struct watcher *)user)->lives == 1;
+}
+
+static void await_live(struct watcher *watcher)
+{
+	node_await(watcher->run, is_live, watcher, "LIVE");
+}
+
+struct awaited {
+	struct watcher *watcher;
+	const char *what;
+};
+
+static bool has_ended(void *user)
+{
+	const struct awaited *awaited = user;
+	const struct known_job *job = find_job(awaited->watcher, awaited->what);
+	return job && job->ended;
+}
+
+static bool is_forgotten(void *user)
+{
+	const struct awaited *awaited = user;
+	const struct known_job *job = find_job(awaited->watcher, awaited->what);
+	return job && job->is_forgotten;
+}
+
+static bool is_seen(void *user)
+{
+	const struct awaited *awaited = user;
+	return find_node(awaited->watcher, awaited->what)->is_seen;
+}
+
+static bool is_unseen(void *user)
+{
+	return !is_seen(user);
+}
+
+static void await(struct watcher *watcher, node_condition is_met, const char *what)
+{
+	struct awaited awaited = {watcher, what};
+	node_await(watcher->run, is_met, &awaited, what);
+}
+
+static void forget(struct node_run *run, const char *job)
+{
+	struct answer answer = {0};
+	assert_int_equal(tfc_gateway_forget(run->gateway, job, NULL, node_answer, &answer, NULL),
+			 0);
+	node_await_answer(run, &answer);
+	assert_int_equal(answer.code, 0);
+	node_answer_clear(&answer);
+}
+
+static const char quick[] =
+	"{'name':'watched','framework':'none','argv':['/bin/true'],'roles':{'worker':{}}}";
+static const char lasting[] = "{'name':'watched','framework':'none','argv':['/bin/sleep','1000'],"
+			      "'roles':{'worker':{}}}";
+
+static char *submit(struct node_run *run, const char *job)
+{
+	char *json = node_json("%s", job);
+	char *id = node_submit(run, json);
+	free(json);
+	return id;
+}
+
+/* ---- one node */
+
+static void a_job_is_reported_from_its_submit_until_it_is_forgotten(void **state)
+{
+	struct node_run run;
+	struct watcher watcher = {.lives = 0};
+	node_run_begin(&run, NULL);
+	watch(&run, NULL, &watcher);
+	await_live(&watcher);
+	assert_int_equal(watcher.job_count, 0);
+	assert_int_equal(watcher.nodes[0].resets, 1);
+	assert_int_equal(watcher.nodes[0].seen, 1);
+	char *id = submit(&run, quick);
+	await(&watcher, has_ended, id);
+	const struct known_job *job = find_job(&watcher, id);
+	assert_int_equal(job->submitted, 1);
+	assert_int_equal(job->state, TFC_JOB_SUCCEEDED);
+	forget(&run, id);
+	await(&watcher, is_forgotten, id);
+	assert_int_equal(job->submitted, 1);
+	assert_int_equal(job->ended, 1);
+	assert_int_equal(watcher.nodes[0].resets, 1);
+	assert_int_equal(watcher.lives, 1);
+	tfc_sub_close(watcher.sub);
+	free(id);
+	node_run_end(&run);
+}
+
+static void a_watch_begins_with_the_jobs_that_are_there(void **state)
+{
+	struct node_run run;
+	struct watcher watcher = {.lives = 0};
+	node_run_begin(&run, NULL);
+	char *first = submit(&run, quick), *second = submit(&run, lasting);
+	watch(&run, NULL, &watcher);
+	await_live(&watcher);
+	assert_int_equal(watcher.job_count, 2);
+	await(&watcher, has_ended, first);
+	assert_int_equal(find_job(&watcher, first)->submitted, 1);
+	assert_int_equal(find_job(&watcher, second)->submitted, 1);
+	assert_int_equal(find_job(&watcher, second)->ended, 0);
+	node_stop(&run, second, true);
+	await(&watcher, has_ended, second);
+	assert_int_equal(find_job(&watcher, second)->state, TFC_JOB_STOPPED);
+	tfc_sub_close(watcher.sub);
+	free(first);
+	free(second);
+	node_run_end(&run);
+}
+
+static void a_cursor_continues_where_it_was(void **state)
+{
+	struct node_run run;
+	struct watcher watcher = {.lives = 0};
+	node_run_begin(&run, NULL);
+	char *first = submit(&run, quick);
+	watch(&run, NULL, &watcher);
+	await(&watcher, has_ended, first);
+	await_live(&watcher);
+	tfc_sub_close(watcher.sub);
+	char *second = submit(&run, quick);
+	char cursor[sizeof(watcher.cursor)];
+	memcpy(cursor, watcher.cursor, sizeof(cursor));
+	watch(&run, cursor, &watcher);
+	memset(cursor, 'x', sizeof(cursor)); /* it was copied */
+	await(&watcher, has_ended, second);
+	await_live(&watcher);
+	assert_int_equal(watcher.nodes[0].resets, 1);
+	assert_int_equal(find_job(&watcher, first)->submitted, 1);
+	assert_int_equal(find_job(&watcher, first)->ended, 1);
+	tfc_sub_close(watcher.sub);
+	forget(&run, first);
+	memcpy(cursor, watcher.cursor, sizeof(cursor));
+	watch(&run, cursor, &watcher);
+	await(&watcher, is_forgotten, first);
+	tfc_sub_close(watcher.sub);
+	free(first);
+	free(second);
+	node_run_end(&run);
+}
+
+static void a_bad_cursor_is_reported_by_lost(void **state)
+{
+	struct node_run run;
+	struct watcher watcher = {.lives = 0};
+	node_run_begin(&run, NULL);
+	watch(&run, "nonsense", &watcher);
+	while (!watcher.lost)
+		assert_true(tfc_ctx_run(run.ctx, 1000) >= 0);
+	assert_int_equal(watcher.lost, TFC_EINVAL);
+	assert_int_equal(watcher.events, 1);
+	tfc_sub_close(watcher.sub);
+	node_run_end(&run);
+}
+
+/* A paused watch gets each job once, at its latest state. */
+static void a_paused_watch_gets_the_latest_state_of_each_job(void **state)
+{
+	struct node_run run;
+	struct watcher watcher = {.lives = 0};
+	char *ids[40];
+	struct follower follower = {0};
+	node_run_begin(&run, NULL);
+	watch(&run, NULL, &watcher);
+	await_live(&watcher);
+	tfc_sub_pause(watcher.sub);
+	uint32_t events = watcher.events;
+	for (int i = 0; i < 40; i++)
+		ids[i] = submit(&run, quick);
+	for (int i = 0; i < 40; i++) {
+		node_follow(&run, ids[i], NULL, &follower);
+		node_await_end(&run, &follower);
+		node_follow_end(&follower);
+	}
+	assert_int_equal(watcher.events, events);
+	tfc_sub_resume(watcher.sub);
+	for (int i = 0; i < 40; i++)
+		await(&watcher, has_ended, ids[i]);
+	if (!node_run_is_remote()) /* SUBMITTED and ENDED; else some were on the way */
+		assert_int_equal(watcher.events, events + 80);
+	for (int i = 0; i < 40; i++)
+		free(ids[i]);
+	tfc_sub_close(watcher.sub);
+	node_run_end(&run);
+}
+
+static void closing_at_any_event_is_legal(void **state)
+{
+	struct node_run run;
+	node_run_begin(&run, NULL);
+	char *id = submit(&run, quick);
+	for (uint32_t at = 0; at < 6; at++) {
+		struct watcher watcher = {.lives = 0};
+		watch(&run, NULL, &watcher);
+		while (watcher.events < at && !watcher.lives)
+			assert_true(tfc_ctx_run(run.ctx, 1000) >= 0);
+		tfc_sub_close(watcher.sub);
+		while (tfc_ctx_run(run.ctx, 0) > 0)
+			;
+	}
+	free(id);
+	struct watcher left = {.lives = 0};
+	watch(&run, NULL, &left);
+	await_live(&left);
+	node_run_close(&run);
+	tfc_sub_close(left.sub);
+	node_run_end(&run);
+}
+
+/* ---- connections that break, and what a host hides */
+
+static void cut(void *user)
+{
+	served_cut(user);
+}
+
+static void a_lost_connection_loses_no_change(void **state)
+{
+	struct node_run run;
+	struct watcher watcher = {.lives = 0};
+	char *ids[20];
+	node_run_begin_served(&run, NULL);
+	watch(&run, NULL, &watcher);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(tfc_ctx_post(run.ctx, cut, run.served), 0);
+		ids[i] = submit(&run, quick);
+		assert_int_equal(tfc_ctx_post(run.ctx, cut, run.served), 0);
+		assert_true(tfc_ctx_run(run.ctx, 10) >= 0);
+	}
+	for (int i = 0; i < 20; i++) {
+		await(&watcher, has_ended, ids[i]);
+		if (watcher.nodes[0].resets == 1)
+			assert_int_equal(find_job(&watcher, ids[i])->submitted, 1);
+		free(ids[i]);
+	}
+	assert_int_equal(watcher.job_count, 20);
+	tfc_sub_close(watcher.sub);
+	node_run_end(&run);
+}
+
+static char hidden[17];
+
+static int hide(void *user, const tfc_peer_info *peer, enum tfc_verb verb, const char *job)
+{
+	return verb == TFC_VERB_WATCH && *job && strcmp(job, hidden) == 0 ? -1 : 0;
+}
+
+static void a_host_hides_jobs_and_a_reader_may_watch(void **state)
+{
+	const struct tfc__gateway_service_options options = {.submit_uid = UINT32_MAX,
+							     .hooks.authorize = hide};
+	const struct tfc__peer_id reader = {.role = TFC__KEY_READ, .uid = UINT32_MAX};
+	struct node_run run;
+	struct watcher watcher = {.lives = 0};
+	node_run_begin_served(&run, &options);
+	char *first = submit(&run, quick), *second = submit(&run, quick);
+	snprintf(hidden, sizeof(hidden), "%s", first);
+	served_cut(run.served);
+	served_claim(run.served, &reader);
+	watch(&run, NULL, &watcher);
+	await(&watcher, has_ended, second);
+	await_live(&watcher);
+	assert_null(find_job(&watcher, first));
+	tfc_sub_close(watcher.sub);
+	free(first);
+	free(second);
+	node_run_end(&run);
+}
+
+/* ---- two nodes: this process has node a, and sometimes node b; or b is a process of its own */
+
+struct pair {
+	struct node_run run;
+	tfc_node *other;
+	char dir[LEAKS_PATH];
+	char members[LEAKS_PATH + 16];
+	char state[LEAKS_PATH + 16];
+	char at_a[LEAKS_PATH + 32];
+	char at_b[LEAKS_PATH + 32];
+};
+
+static void set_options(struct pair *pair, tfc_node_options *options, const char *name,
+			const char *const *listen)
+{
+	options->name = name;
+	options->members_file = pair->members;
+	options->listen = listen;
+	options->lease_ms = 500;
+	options->probe_ms = 100;
+}
+
+static int open_other(struct pair *pair, tfc_ctx *ctx, const char *temp_dir)
+{
+	const char *const listen[] = {pair->at_b, NULL};
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	set_options(pair, &options, "b", listen);
+	options.temp_dir = temp_dir;
+	options.state_dir = pair->state;
+	return tfc_node_open(ctx, &options, &pair->other);
+}
+
+static void make_pair(struct pair *pair)
+{
+	leaks_make_dir(pair->dir);
+	snprintf(pair->members, sizeof(pair->members), "%s/members", pair->dir);
+	snprintf(pair->state, sizeof(pair->state), "%s/state", pair->dir);
+	snprintf(pair->at_a, sizeof(pair->at_a), "unix:%s/a", pair->dir);
+	snprintf(pair->at_b, sizeof(pair->at_b), "unix:%s/b", pair->dir);
+	FILE *file = fopen(pair->members, "we");
+	assert_non_null(file);
+	assert_true(fprintf(file,
+			    "{\"members\": [{\"name\": \"a\", \"address\": \"%s\"}, "
+			    "{\"name\": \"b\", \"address\": \"%s\"}]}",
+			    pair->at_a, pair->at_b) > 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void open_a(struct pair *pair)
+{
+	const char *const listen[] = {pair->at_a, NULL};
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	set_options(pair, &options, "a", listen);
+	node_run_begin(&pair->run, &options);
+	if (!node_run_is_remote())
+		return;
+	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
+	gateway.address = pair->at_a; /* the node's own service, which knows its members */
+	tfc_gateway_close(pair->run.gateway);
+	assert_int_equal(tfc_gateway_open(pair->run.ctx, &gateway, &pair->run.gateway), 0);
+}
+
+static void end_pair(struct pair *pair)
+{
+	tfc_node_close(pair->other);
+	node_run_end(&pair->run);
+	assert_int_equal(tfc__remove_tree(pair->dir), 0);
+}
+
+static char *submit_to_other(struct pair *pair, const char *job)
+{
+	tfc_gateway_options options = TFC_GATEWAY_OPTIONS_INIT;
+	struct node_run other = pair->run;
+	options.node = pair->other;
+	assert_int_equal(tfc_gateway_open(other.ctx, &options, &other.gateway), 0);
+	char *id = submit(&other, job);
+	tfc_gateway_close(other.gateway);
+	return id;
+}
+
+static void jobs_of_other_nodes_are_seen_whenever_they_can_be(void **state)
+{
+	struct pair pair = {.other = NULL};
+	struct watcher watcher = {.lives = 0};
+	make_pair(&pair);
+	open_a(&pair);
+	watch(&pair.run, NULL, &watcher);
+	await_live(&watcher);
+	assert_true(find_node(&watcher, "b")->unseen == 1 && !find_node(&watcher, "b")->seen);
+	if (open_other(&pair, pair.run.ctx, pair.run.dir) < 0)
+		fail_msg("%s", tfc_ctx_error(pair.run.ctx)->text);
+	await(&watcher, is_seen, "b");
+	char *id = submit_to_other(&pair, quick), *here = submit(&pair.run, quick);
+	await(&watcher, has_ended, id);
+	await(&watcher, has_ended, here);
+	assert_string_equal(find_job(&watcher, id)->node, "b");
+	assert_string_equal(find_job(&watcher, here)->node, "a");
+	tfc_node_close(pair.other);
+	pair.other = NULL;
+	await(&watcher, is_unseen, "b");
+	char cursor[sizeof(watcher.cursor)];
+	memcpy(cursor, watcher.cursor, sizeof(cursor));
+	if (open_other(&pair, pair.run.ctx, pair.run.dir) < 0)
+		fail_msg("%s", tfc_ctx_error(pair.run.ctx)->text);
+	await(&watcher, is_seen, "b");
+	assert_int_equal(find_job(&watcher, id)->submitted, 2); /* replayed after the restart */
+	assert_false(find_job(&watcher, id)->is_forgotten);
+	assert_int_equal(find_job(&watcher, here)->submitted, 1);
+	assert_int_equal(find_node(&watcher, "b")->resets, 2);
+	assert_int_equal(find_node(&watcher, "a")->resets, 1);
+	tfc_sub_close(watcher.sub);
+	watch(&pair.run, cursor, &watcher); /* of before the restart of b */
+	await_live(&watcher);
+	assert_int_equal(find_node(&watcher, "b")->resets, 3);
+	assert_int_equal(find_node(&watcher, "a")->resets, 1);
+	assert_int_equal(watcher.job_count, 2);
+	tfc_sub_close(watcher.sub);
+	free(id);
+	free(here);
+	end_pair(&pair);
+}
+
+static void be_node_b(struct pair *pair)
+{
+	tfc_ctx *ctx;
+	tfc_gateway *gateway;
+	tfc_gateway_options options = TFC_GATEWAY_OPTIONS_INIT;
+	tfc_job *job;
+	struct answer answer = {0};
+	char *json = node_json("%s", lasting);
+	if (proc_ctx_new(&ctx) < 0 || open_other(pair, ctx, pair->dir) < 0)
+		_exit(2);
+	options.node = pair->other;
+	if (tfc_gateway_open(ctx, &options, &gateway) < 0 ||
+	    tfc_job_parse(json, strlen(json), NULL, NULL, &job) < 0 ||
+	    tfc_gateway_submit(gateway, job, NULL, node_answer, &answer, NULL) < 0)
+		_exit(3);
+	while (tfc_ctx_run(ctx, -1) >= 0)
+		;
+	_exit(4);
+}
+
+static pid_t start_b(struct pair *pair)
+{
+	pid_t child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		be_node_b(pair);
+	}
+	return child;
+}
+
+static bool are_running(void *user)
+{
+	const struct awaited *awaited = user;
+	uint32_t running = 0;
+	for (uint32_t i = 0; i < awaited->watcher->job_count; i++)
+		running += awaited->watcher->jobs[i].state == TFC_JOB_RUNNING;
+	return running == (uint32_t)atoi(awaited->what);
+}
+
+static void a_killed_node_is_unseen_until_it_is_back_with_its_jobs(void **state)
+{
+	struct pair pair = {.other = NULL};
+	struct watcher watcher = {.lives = 0};
+	int status;
+	make_pair(&pair);
+	pid_t child = start_b(&pair);
+	open_a(&pair);
+	pair.run.fds = -1;
+	watch(&pair.run, NULL, &watcher);
+	await(&watcher, are_running, "1");
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	await(&watcher, is_unseen, "b");
+	assert_int_equal(watcher.job_count, 1);
+	assert_false(watcher.jobs[0].is_forgotten);
+	child = start_b(&pair);
+	await(&watcher, are_running, "2");
+	await(&watcher, is_seen, "b");
+	assert_int_equal(watcher.job_count, 2); /* one more; the first is the same job */
+	assert_false(watcher.jobs[0].is_forgotten);
+	assert_int_equal(watcher.jobs[0].submitted, 2);
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	await(&watcher, is_unseen, "b");
+	tfc_sub_close(watcher.sub);
+	node_run_close(&pair.run);
+	tfc_ctx_free(pair.run.ctx);
+	assert_int_equal(tfc__remove_tree(pair.run.dir), 0);
+	free(pair.run.dir);
+	assert_int_equal(tfc__remove_tree(pair.dir), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_job_is_reported_from_its_submit_until_it_is_forgotten),
+		cmocka_unit_test(a_watch_begins_with_the_jobs_that_are_there),
+		cmocka_unit_test(a_cursor_continues_where_it_was),
+		cmocka_unit_test(a_bad_cursor_is_reported_by_lost),
+		cmocka_unit_test(a_paused_watch_gets_the_latest_state_of_each_job),
+		cmocka_unit_test(closing_at_any_event_is_legal),
+		cmocka_unit_test(a_lost_connection_loses_no_change),
+		cmocka_unit_test(a_host_hides_jobs_and_a_reader_may_watch),
+		cmocka_unit_test(jobs_of_other_nodes_are_seen_whenever_they_can_be),
+		cmocka_unit_test(a_killed_node_is_unseen_until_it_is_back_with_its_jobs),
+	};
+	return cmocka_run_group_tests_name("gateway_watch", tests, NULL, NULL);
+}
