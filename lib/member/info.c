@@ -81,7 +81,9 @@ static int check_node_id(const char *node_id, tfc_error *error)
 int tfc__member_check_label(const char *label, tfc_error *error)
 {
 	size_t name_len = strcspn(label, "=");
-	if (!label[name_len] || !is_word(label, name_len, "._-/"))
+	if (!label[name_len])
+		return FAIL(error, "labels: must be NAME=VALUE, not \"%.70s\"", label);
+	if (!is_word(label, name_len, "._-/"))
 		return FAIL(error,
 			    "labels: a label's name is 1 to %d letters, digits, '.', '_', '-' and "
 			    "'/', a letter or digit first, not \"%.*s\"",

@@ -502,6 +502,11 @@ class RefusedTest(NodeTest):
         self.assertEqual(len(run.errors()), 1, run.err)
         self.assertRegex(run.errors()[0], "^tfc_run: .*" + words)
 
+    def test_labels(self):
+        for label, words in (("fast", 'labels: must be NAME=VALUE, not "fast"'),
+                             ("a b=1", "a label's name is 1 to 63 letters")):
+            self.assert_said(self.refused("node", "--name", "a", "--label", label), words)
+
     def test_two_of_one_name(self):
         self.node("a")
         self.write("mine.json", json.dumps({"members": [
