@@ -77,6 +77,13 @@ static inline bool tfc__observers_is_empty(const struct tfc__observers *observer
 	return tfc__list_is_empty(&observers->all);
 }
 
+/* Whether the list has this observer and no other. Valid only outside of a notification. */
+static inline bool tfc__observers_has_only(const struct tfc__observers *observers,
+					   const struct tfc__observer *observer)
+{
+	return observers->all.next == &observer->link && observer->link.next == &observers->all;
+}
+
 /* Removes all observers. */
 static inline void tfc__observers_close(struct tfc__observers *observers)
 {

@@ -93,14 +93,6 @@ static void find_present(const struct tfc__nodes_request *request, uint32_t task
 		tables->at[i] = request->at[i] ? request->at[i]->position : UINT32_MAX;
 }
 
-static uint32_t find_name(const struct tables *tables, const char *name)
-{
-	for (uint32_t k = 0; k < tables->node_count; k++)
-		if (strcmp(tables->entries[k]->name, name) == 0)
-			return k;
-	return UINT32_MAX;
-}
-
 /* Fails at once if the only possible node of a task cannot be used. */
 static int find_wanted(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
 		       uint32_t task_count, struct tables *tables, tfc_error *error)
@@ -110,15 +102,15 @@ static int find_wanted(struct tfc__nodes *nodes, const struct tfc__nodes_request
 		tables->wanted[i] = UINT32_MAX;
 	for (uint32_t i = 0; i < request->count && request->wanted; i++) {
 		const char *name = request->wanted[request->tasks[i]];
-		uint32_t node = name ? find_name(tables, name) : UINT32_MAX;
+		const struct tfc__node_entry *entry = name ? tfc__nodes_find(nodes, name) : NULL;
+		uint32_t node = entry ? entry->position : UINT32_MAX;
 		tables->wanted[request->tasks[i]] = node;
 		if (!name || node != UINT32_MAX)
 			continue;
 		tfc__place_task_name(request->job, request->tasks[i], task, sizeof(task));
 		return tfc__fail(error, TFC_EAGAIN, "cluster", 0, "%s belongs to node %s, which %s",
 				 task, name,
-				 tfc__nodes_find(nodes, name) ? "cannot be reached or is full"
-							      : "is not a member");
+				 entry ? "cannot be reached or is full" : "is not a member");
 	}
 	return TFC_OK;
 }

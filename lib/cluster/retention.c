@@ -28,7 +28,7 @@ static uint64_t log_bytes(const struct tfc__record *record)
 static bool may_go(const struct tfc__record *record)
 {
 	return record->is_ended && !record->is_damaged && !record->put &&
-	       tfc__observers_is_empty(&record->journal.readers) &&
+	       tfc__observers_has_only(&record->journal.readers, &record->journal_watch) &&
 	       record->journal.count == record->journal.added;
 }
 
@@ -81,14 +81,19 @@ static void tidy(struct tfc__work *work)
 	struct tfc__directory *directory = tfc__container_of(work, struct tfc__directory, tidy);
 	const struct tfc__directory_options *options = &directory->options;
 	struct kept kept = look(directory);
-	bool is_too_much = (options->retain_jobs && kept.jobs > options->retain_jobs) ||
-			   (options->retain_bytes && kept.bytes > options->retain_bytes);
-	if (!kept.oldest || !(is_too_much || is_too_old(directory, kept.oldest_end))) {
+	const char *limit = NULL;
+	if (options->retain_jobs && kept.jobs > options->retain_jobs)
+		limit = "retain_jobs";
+	else if (options->retain_bytes && kept.bytes > options->retain_bytes)
+		limit = "retain_bytes";
+	else if (kept.oldest && is_too_old(directory, kept.oldest_end))
+		limit = "retain_s";
+	if (!kept.oldest || !limit) {
 		check_later(directory, &kept);
 		return;
 	}
 	tfc__log(directory->ctx, TFC_LOG_INFO, "cluster", kept.oldest->id,
-		 "removed: the limit of ended jobs is reached");
+		 "removing the oldest ended job: %s is exceeded", limit);
 	if (tfc__record_forget(kept.oldest, NULL) == TFC_OK)
 		tfc__work_schedule(&directory->tidy);
 }

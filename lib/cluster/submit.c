@@ -387,6 +387,9 @@ int tfc__directory_forget(struct tfc__directory *directory, const char *job,
 	if (!record->is_ended)
 		return tfc__fail(error, TFC_ESTATE, "cluster", 0,
 				 "job %s has not ended; stop it first", record->id);
+	if (!record->is_damaged && record->journal.count < record->journal.added)
+		return tfc__fail(error, TFC_ESTATE, "cluster", 0,
+				 "the end of job %s is not stored yet; try again", record->id);
 	tfc__list_init(&answer->link);
 	tfc__list_append(&record->answers, &answer->link);
 	code = tfc__record_forget(record, error);

@@ -180,6 +180,57 @@ static void so_is_a_damaged_one(void **state)
 	table_free(&table);
 }
 
+struct early_forget {
+	struct node_run *run;
+	const char *id;
+};
+
+static bool is_refused_until_stored(void *user)
+{
+	const struct early_forget *early = user;
+	struct answer reply = {0};
+	assert_int_equal(tfc_gateway_forget(early->run->gateway, early->id, NULL, node_answer,
+					    &reply, NULL),
+			 0);
+	node_await_answer(early->run, &reply);
+	assert_int_equal(reply.code, TFC_ESTATE);
+	bool is_unstored = strstr(reply.error, "is not stored yet") != NULL;
+	node_answer_clear(&reply);
+	return is_unstored;
+}
+
+/* Otherwise its last journal segment would be written after its removal, and the next start would
+ * find a damaged job. */
+static void a_job_whose_end_is_not_stored_is_not_removed(void **state)
+{
+	struct table table = {0};
+	struct node_run run;
+	struct follower follower = {0};
+	table_node_begin(&run, &table);
+	node_await(&run, table_has_answered, &table, "the list");
+	char *json = node_json("{'roles': {'driver': {'argv': ['sleep', '1000']}}}");
+	char *id = node_submit(&run, json);
+	node_follow(&run, id, NULL, &follower);
+	node_await_task(&run, &follower, "driver/0", TFC_TASK_READY, 1);
+	struct early_forget early = {&run, id};
+	table.failure = TFC_ENOSPC;
+	node_stop(&run, id, true);
+	node_await(&run, is_refused_until_stored, &early, "the end that cannot be stored");
+	table.failure = 0;
+	node_await_end(&run, &follower);
+	node_follow_end(&follower);
+	assert_int_equal(forget(&run, id), TFC_OK);
+	assert_int_equal(table.count, 0);
+	node_run_end(&run);
+	table_node_begin(&run, &table);
+	node_await(&run, table_has_answered, &table, "the list");
+	assert_int_equal(forget(&run, id), TFC_ENOENT);
+	node_run_end(&run);
+	free(id);
+	free(json);
+	table_free(&table);
+}
+
 static void secrets_need_a_place_that_keeps_them(void **state)
 {
 	struct table table = {0};
@@ -206,6 +257,7 @@ int main(void)
 		cmocka_unit_test(a_job_goes_on_after_a_write_that_was_done),
 		cmocka_unit_test(a_job_that_could_not_be_removed_is_listed),
 		cmocka_unit_test(so_is_a_damaged_one),
+		cmocka_unit_test(a_job_whose_end_is_not_stored_is_not_removed),
 		cmocka_unit_test(secrets_need_a_place_that_keeps_them),
 	};
 	return cmocka_run_group_tests_name("node_host_store", tests, NULL, NULL);
