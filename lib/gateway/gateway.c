@@ -259,7 +259,7 @@ static int ask_with_options(tfc_gateway *gateway, const struct tfc__question *qu
 			    tfc_op **ret_op)
 {
 	tfc_request_options known;
-	int code = tfc__gateway_check(gateway);
+	int code = tfc__ctx_enter(gateway ? gateway->ctx : NULL);
 	if (code < 0)
 		return code;
 	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_request_options",

@@ -1,8 +1,10 @@
 #include "gateway/remote_request.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fail.h"
+#include "base/names.h"
 #include "gateway/question.h"
 #include "job/job.h"
 
@@ -63,11 +65,19 @@ static bool leaves_open(const struct tfc__remote_request *remote_request, int co
 		(remote_request->is_open && remote_request->is_open(remote_request, code)));
 }
 
+static bool is_job_id(const char *text, size_t len)
+{
+	char id[17] = "";
+	if (text && len == sizeof(id) - 1)
+		memcpy(id, text, len);
+	return tfc__is_job_id(id);
+}
+
 static void on_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
 	struct tfc__remote_request *remote_request = user;
 	struct tfc__request *request = remote_request->request;
-	size_t len;
+	size_t len = 0;
 	remote_request->call = NULL;
 	if (leaves_open(remote_request, code)) {
 		if (remote_request->upload)
@@ -83,6 +93,13 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 		return;
 	}
 	const char *text = result ? tfc__msg_bytes(result, &len) : NULL;
+	if (remote_request->verb == TFC_VERB_SUBMIT && !is_job_id(text, len)) {
+		tfc_error no_id;
+		tfc__fail(&no_id, TFC_EPARSE, "gateway", 0,
+			  "the node's response to the submit is not a job id");
+		tfc__remote_request_fail(remote_request, &no_id);
+		return;
+	}
 	if (text)
 		tfc__buf_add(&request->text, text, len);
 	free_remote_request(remote_request);

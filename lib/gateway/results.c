@@ -10,6 +10,8 @@
 /* Values in a result, a message of 16 MiB: enough for 65,536 tasks. */
 #define OBJECTS_MAX (4u << 20)
 
+#define ITEMS_MAX 100000 /* in one list: as many tasks as a job may have */
+
 /* Variants of a job in JSON. */
 enum {
 	LISTED = 1,
@@ -164,7 +166,7 @@ static const struct tfc__field job_rows[] = {
 	JOB("signal", TFC__INT, signal, TFC__V0_3),
 	JOB("error", TFC__INT, error_code, TFC__V0_3),
 	JOB("tasks", TFC__MESSAGES, tasks, TFC__V0_3,
-	    .count = offsetof(tfc_job_info, described_tasks), .json = "tasks",
+	    .count = offsetof(tfc_job_info, described_tasks), .max = ITEMS_MAX, .json = "tasks",
 	    .shown = DESCRIBED | DAMAGED, .nested = &task_fields),
 };
 static const char *const no_names[] = {NULL};
@@ -195,10 +197,10 @@ static const struct tfc__fields missing_fields = TFC__FIELDS(missing_rows, tfc_m
 #define JOBS(...) TFC__FIELD(tfc_jobs, __VA_ARGS__)
 static const struct tfc__field jobs_rows[] = {
 	JOBS("jobs", TFC__MESSAGES, jobs, TFC__V0_3, .count = offsetof(tfc_jobs, job_count),
-	     .json = "jobs", .shown = ANY, .nested = &job_fields),
+	     .max = ITEMS_MAX, .json = "jobs", .shown = ANY, .nested = &job_fields),
 	JOBS("not_asked", TFC__MESSAGES, missing, TFC__V0_3,
-	     .count = offsetof(tfc_jobs, missing_count), .json = "not_asked", .shown = ANY,
-	     .nested = &missing_fields),
+	     .count = offsetof(tfc_jobs, missing_count), .max = ITEMS_MAX, .json = "not_asked",
+	     .shown = ANY, .nested = &missing_fields),
 };
 static const tfc_jobs no_jobs = {.size = sizeof(no_jobs),
 				 .job_size = sizeof(tfc_job_info),
@@ -244,8 +246,8 @@ static const struct tfc__fields member_fields = TFC__FIELDS(member_rows, tfc_mem
 
 static const struct tfc__field members_rows[] = {
 	TFC__FIELD(tfc_members, "members", TFC__MESSAGES, members, TFC__V0_3,
-		   .count = offsetof(tfc_members, member_count), .json = "members", .shown = ANY,
-		   .nested = &member_fields),
+		   .count = offsetof(tfc_members, member_count), .max = ITEMS_MAX,
+		   .json = "members", .shown = ANY, .nested = &member_fields),
 };
 static const tfc_members no_members = {.size = sizeof(no_members),
 				       .member_size = sizeof(tfc_member_info)};
@@ -294,8 +296,8 @@ static const struct tfc__field explanation_rows[] = {
 		    .word = name_strategy),
 	EXPLANATION("name", TFC__STRING, name, TFC__V0_3, .json = "name", .shown = ANY),
 	EXPLANATION("tasks", TFC__MESSAGES, tasks, TFC__V0_3,
-		    .count = offsetof(tfc_explanation, task_count), .json = "tasks", .shown = ANY,
-		    .nested = &plan_fields),
+		    .count = offsetof(tfc_explanation, task_count), .max = ITEMS_MAX,
+		    .json = "tasks", .shown = ANY, .nested = &plan_fields),
 };
 static const tfc_explanation no_explanation = {.size = sizeof(no_explanation),
 					       .name = "",

@@ -234,6 +234,9 @@ static void a_bad_submit_is_refused_with_a_sentence(void **state)
 	assert_int_equal(answer.code, TFC_EINVAL);
 	node_answer_clear(&answer);
 	assert_int_equal(tfc_gateway_jobs(run.gateway, NULL, NULL, NULL, NULL), TFC_EINVAL);
+	assert_int_equal(tfc_gateway_jobs(NULL, NULL, node_answer, &answer, NULL), TFC_EINVAL);
+	assert_int_equal(tfc_gateway_describe(NULL, "x", NULL, node_answer, &answer, NULL),
+			 TFC_EINVAL);
 	free(json);
 	node_run_end(&run);
 }
