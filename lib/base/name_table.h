@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/text.h"
 
 #define TFC__NAME_BUCKETS 256
 
@@ -31,10 +32,7 @@ static inline void tfc__names_init(struct tfc__name_table *table)
 /* The chain of all names with the same hash as this one. */
 static inline struct tfc__link *tfc__names_like(struct tfc__name_table *table, const char *name)
 {
-	uint32_t hash = 2166136261; /* FNV-1a */
-	for (; *name; name++)
-		hash = (hash ^ (uint8_t)*name) * 16777619;
-	return &table->buckets[(hash ^ hash >> 16) % TFC__NAME_BUCKETS];
+	return &table->buckets[tfc__text_hash(name, strlen(name)) % TFC__NAME_BUCKETS];
 }
 
 static inline void tfc__name_add(struct tfc__name_table *table, struct tfc__named *named,

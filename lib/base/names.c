@@ -64,14 +64,3 @@ bool tfc__is_store_prefix(const char *text)
 	size_t len = strlen(text);
 	return len <= TFC__STORE_KEY_MAX && ends_part(text, len) && is_store_path(text);
 }
-
-int tfc__port_read(const char *text)
-{
-	size_t len = strspn(text, DIGITS);
-	int port = 0;
-	if (len == 0 || len > 5 || text[len])
-		return -1;
-	for (; *text; text++)
-		port = port * 10 + (*text - '0');
-	return port <= 65535 ? port : -1;
-}

@@ -1,5 +1,5 @@
 /*
- * Names that become part of a path, and ports. A name that comes from a connection or a file is
+ * Names that become part of a path. A name that comes from a connection or a file is
  * checked here before it is used in a path; no other code decides whether a name is valid.
  */
 #ifndef TFC_BASE_NAMES_H
@@ -29,8 +29,5 @@ bool tfc__is_log_name(const char *text);
  * '/'. At most TFC__STORE_KEY_MAX bytes. */
 bool tfc__is_store_key(const char *text);
 bool tfc__is_store_prefix(const char *text);
-
-/* Reads a port: 0 to 65535 in decimal. Returns -1 for any other text. */
-int tfc__port_read(const char *text);
 
 #endif

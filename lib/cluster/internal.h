@@ -5,7 +5,8 @@
  *   directory.c  finding jobs
  *   submit.c     submitting and forgetting jobs
  *   restore.c    loading the jobs of the previous incarnation
- *   epoch.c       running jobs
+ *   epoch.c      running jobs
+ *   changes.c    the order in which jobs have changed, for watches
  *   retention.c  how long ended jobs are kept
  *   placement*.c nodes for tasks
  */
@@ -96,7 +97,8 @@ struct tfc__store_op *tfc__record_get(struct tfc__record *record, tfc__store_fn 
 /* Removes the record and its journal; fn may be NULL. NULL: out of memory. */
 struct tfc__store_op *tfc__record_remove(struct tfc__record *record, tfc__store_fn fn);
 /* Removes an ended job and calls the requesters that wait for the removal. Returns TFC_ENOMEM if
- * its client key cannot be kept; the job then stays. */
+ * its client key or the request to the store cannot be kept. The job then stays, as it does when
+ * the store fails: listed, with its logs and readers. */
 int tfc__record_forget(struct tfc__record *record, tfc_error *error);
 
 /* ---- retention.c */

@@ -187,14 +187,14 @@ void tfc__nodes_join(struct tfc__nodes *nodes, struct tfc__observer *user)
 	tfc__observers_add(&nodes->users, user);
 }
 
-static const struct tfc__member *find_unreceived(const struct tfc__nodes *nodes)
+static const struct tfc__member *find_unknown_member(const struct tfc__nodes *nodes)
 {
 	TFC__LIST_EACH (link, tfc__members_all(nodes->members)) {
 		const struct tfc__member *member = tfc__container_of(link, const struct tfc__member,
 								     link);
-		bool is_received = member->state == TFC_MEMBER_ALIVE ||
-				   member->state == TFC_MEMBER_LEFT;
-		if (!is_received && !member->is_out)
+		bool is_known = member->state == TFC_MEMBER_ALIVE ||
+				member->state == TFC_MEMBER_LEFT;
+		if (!is_known && !member->is_out)
 			return member;
 	}
 	return NULL;
@@ -212,14 +212,14 @@ bool tfc__nodes_are_finding_gpus(const struct tfc__nodes *nodes)
 
 bool tfc__nodes_are_known(struct tfc__nodes *nodes, tfc_error *error)
 {
-	const struct tfc__member *unreceived = nodes->known_at ? find_unreceived(nodes) : NULL;
-	if (!unreceived || tfc__now() >= nodes->known_at) {
+	const struct tfc__member *unknown = nodes->known_at ? find_unknown_member(nodes) : NULL;
+	if (!unknown || tfc__now() >= nodes->known_at) {
 		nodes->known_at = 0;
 		return true;
 	}
 	tfc__nodes_try_at(nodes, nodes->known_at);
 	tfc__fail(error, TFC_EAGAIN, "cluster", 0,
-		  "this node has just started and waits for node %s", unreceived->name);
+		  "this node has just started and waits for node %s", unknown->name);
 	return false;
 }
 

@@ -58,7 +58,7 @@ struct tfc__place_request {
  * steps finds no way.
  *
  * All or nothing: TFC_OK; TFC_EAGAIN with a text that says what is missing ("worker/2 needs a node
- * with label gpu=a100: none has it") and all counts unchanged; TFC_ENOMEM.
+ * with label "gpu=a100"; no node has it") and all counts unchanged; TFC_ENOMEM.
  */
 #define TFC__PLACE_STEPS 20000
 int tfc__place_tasks(const struct tfc__place_request *request, tfc_error *error,

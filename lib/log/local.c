@@ -16,6 +16,7 @@
 
 #include "base/fail.h"
 #include "base/names.h"
+#include "base/text.h"
 
 /* When more files than this are open, a reader that has reached the end closes its file. */
 #define OPEN_LOGS_MAX 32
@@ -37,10 +38,7 @@ struct local_log {
 
 static struct tfc__link *watch_bucket(const struct tfc__log_dir *dir, const char *name, size_t len)
 {
-	uint32_t hash = 2166136261;
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ (uint8_t)name[i]) * 16777619;
-	return &dir->buckets[hash % WATCH_BUCKETS];
+	return &dir->buckets[tfc__text_hash(name, len) % WATCH_BUCKETS];
 }
 
 static void wake_reader(struct local_log *log)

@@ -20,7 +20,7 @@
  * uses up one interval, and the shims have the remaining ones to notice and act.
  */
 #define MARGIN_MS 120000
-#define HEARTBEAT_MS 2000
+#define PATIENCE_INTERVAL_MS 2000
 
 /* ---- the end */
 
@@ -108,8 +108,8 @@ static void receive_lifeline(struct tfc__io *io, uint32_t events)
 static void patience_expired(struct tfc__timer *timer)
 {
 	struct tfc__guard *guard = tfc__container_of(timer, struct tfc__guard, patience);
-	if (--guard->patience_heartbeats)
-		tfc__timer_set(timer, tfc__now() + HEARTBEAT_MS * TFC__MS);
+	if (--guard->patience_intervals)
+		tfc__timer_set(timer, tfc__now() + PATIENCE_INTERVAL_MS * TFC__MS);
 	else
 		guard_finish(guard);
 }
@@ -130,8 +130,8 @@ static void begin_end(struct tfc__work *work)
 		guard_shims_ended(guard);
 		return;
 	}
-	guard->patience_heartbeats = (guard->longest_grace_ms + MARGIN_MS) / HEARTBEAT_MS;
-	tfc__timer_set(&guard->patience, tfc__now() + HEARTBEAT_MS * TFC__MS);
+	guard->patience_intervals = (guard->longest_grace_ms + MARGIN_MS) / PATIENCE_INTERVAL_MS;
+	tfc__timer_set(&guard->patience, tfc__now() + PATIENCE_INTERVAL_MS * TFC__MS);
 }
 
 void tfc__guard_died(struct tfc__guard *guard)
@@ -209,7 +209,7 @@ static void handle_report(struct tfc__guard *guard, struct tfc__report *report, 
 	if (report->kind == TFC__MSG_HELLO)
 		handle_hello(guard, fds);
 	else if (report->kind == TFC__MSG_OVER)
-		tfc__lease_receive(guard->ctx, report->id);
+		tfc__lease_ended(guard->ctx, report->id);
 	else if (report->kind == TFC__MSG_NOT_KEPT)
 		tfc__guard_not_kept(guard, (uint32_t)report->id);
 	else if (report->kind == TFC__MSG_PONG)
@@ -311,7 +311,7 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 	}
 	tfc__guard_expect(guard);
 	guards->current = guard;
-	tfc__lease_report_all(guard); /* leases first: they need no memory, directories do */
+	tfc__leases_send(guard); /* leases first: they need no memory, directories do */
 	TFC__LIST_EACH (link, &guards->dirs)
 		if (code == TFC_OK)
 			code = tfc__private_dir_send(

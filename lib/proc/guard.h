@@ -67,11 +67,11 @@ struct tfc__guard {
 				      opened by the host only to kill a guard that has sent no hello */
 	struct tfc__io lifeline;   /* read end; watched once the guard is dead */
 	uint64_t longest_grace_ms; /* of all processes that it was asked to start */
-	struct tfc__timer patience;   /* waits for the shims of a dead guard */
-	uint64_t patience_heartbeats; /* intervals of `patience` that are left */
-	struct tfc__timer heartbeat;  /* heartbeat; set while an answer is awaited */
-	uint32_t missed_heartbeats;   /* heartbeats without a message from the guard */
-	uint32_t stops;               /* processes that are being stopped */
+	struct tfc__timer patience;  /* waits for the shims of a dead guard */
+	uint64_t patience_intervals; /* intervals of `patience` that are left */
+	struct tfc__timer heartbeat; /* heartbeat; set while an answer is awaited */
+	uint32_t missed_heartbeats;  /* heartbeats without a message from the guard */
+	uint32_t stops;              /* processes that are being stopped */
 	struct tfc__work end;
 	struct tfc__link queue;
 	struct tfc__link parked; /* works that wait for an empty queue, by their own links */
@@ -195,8 +195,8 @@ void tfc__private_dirs_forget(struct tfc__guards *guards);
 
 /* guard_lease.c */
 uint64_t tfc__lease_id(const struct tfc__lease *lease);
-void tfc__lease_receive(tfc_ctx *ctx, uint64_t id);   /* the guard reports that the lease is over */
-void tfc__lease_report_all(struct tfc__guard *guard); /* sends all leases to a new guard */
+void tfc__lease_ended(tfc_ctx *ctx, uint64_t id); /* the guard reports that the lease is over */
+void tfc__leases_send(struct tfc__guard *guard);  /* sends all leases to a new guard */
 void tfc__lease_forget_all(struct tfc__guards *guards); /* the context is being freed */
 
 /* process.c */

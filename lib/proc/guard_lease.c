@@ -31,7 +31,7 @@ static int lease_post(struct tfc__guard *guard, struct tfc__lease *lease)
 	return tfc__guard_post(guard, &lease->word);
 }
 
-void tfc__lease_report_all(struct tfc__guard *guard)
+void tfc__leases_send(struct tfc__guard *guard)
 {
 	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
 	TFC__LIST_EACH (link, &guards->leases)
@@ -39,7 +39,7 @@ void tfc__lease_report_all(struct tfc__guard *guard)
 			lease_post(guard, lease_of(link));
 }
 
-void tfc__lease_receive(tfc_ctx *ctx, uint64_t id)
+void tfc__lease_ended(tfc_ctx *ctx, uint64_t id)
 {
 	struct tfc__guards *guards = tfc__ctx_slot(ctx, TFC__SLOT_GUARDS);
 	TFC__LIST_EACH (link, &guards->leases) {

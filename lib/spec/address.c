@@ -3,7 +3,7 @@
  * without scheme or slash (core/distributed_runtime/rpc/grpc_server_lib.cc, grpc_channel.cc).
  */
 #include "base/fail.h"
-#include "base/names.h"
+#include "base/text.h"
 #include "spec/spec.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,6 @@
 #include "spec/spec.h"
 #include "base/fail.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,13 +83,10 @@ bool tfc__spec_is_dense(const struct tfc__spec_list *list)
 	return list->count == 0 || list->items[list->count - 1].index == list->count - 1;
 }
 
-/* The slot that holds the key, or the free slot for it. The hash is FNV-1a. */
+/* The slot that holds the key, or the free slot for it. */
 static const char **seen_slot(const char **seen, uint32_t capacity, const char *key)
 {
-	uint32_t hash = 2166136261U;
-	for (const char *c = key; *c; c++)
-		hash = (hash ^ (unsigned char)*c) * 16777619U;
-	uint32_t at = hash & (capacity - 1);
+	uint32_t at = tfc__text_hash(key, strlen(key)) & (capacity - 1);
 	while (seen[at] && strcmp(seen[at], key) != 0)
 		at = (at + 1) & (capacity - 1);
 	return &seen[at];

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "base/names.h"
+#include "base/text.h"
 
 #define SCHEME "tcp://"
 

@@ -60,7 +60,7 @@ static int step(struct tfc__channel *channel, uint32_t events)
 	if (code == TFC_OK && channel->state != CONNECTING && channel->state != UP)
 		code = tfc__handshake_read(channel);
 	if (code == TFC_OK && channel->state == UP && !channel->is_closed &&
-	    (events & TFC_PIPE_EVENT_READABLE || channel->is_unreceived))
+	    (events & TFC_PIPE_EVENT_READABLE || channel->has_unread))
 		code = tfc__stream_read(channel);
 	if (code == TFC_OK && channel->state != CONNECTING && !channel->is_closed) {
 		code = tfc__stream_write(channel);

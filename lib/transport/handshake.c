@@ -157,7 +157,7 @@ static int fail_version(struct tfc__channel *channel, unsigned version)
 				 version, VERSION);
 }
 
-static int fail_unauthenticated(struct tfc__channel *channel)
+static int fail_other_protocol(struct tfc__channel *channel)
 {
 	return tfc__channel_fail(channel, TFC_EPARSE, "the server there is not libtfcluster");
 }
@@ -165,7 +165,7 @@ static int fail_unauthenticated(struct tfc__channel *channel)
 static int on_acceptors_preamble(struct tfc__channel *channel)
 {
 	if (memcmp(channel->early, MAGIC, MAGIC_LEN) != 0)
-		return fail_unauthenticated(channel);
+		return fail_other_protocol(channel);
 	if (channel->early[AT_VERSION] != VERSION)
 		return fail_version(channel, channel->early[AT_VERSION]);
 	channel->early_len = 0;
@@ -232,7 +232,7 @@ static int on_odd_length(struct tfc__channel *channel)
 	if (!channel->options.is_dialer)
 		return tfc__channel_fail(channel, TFC_EPARSE, "handshake message too long");
 	if (memcmp(channel->early, MAGIC, MAGIC_LEN) != 0)
-		return fail_unauthenticated(channel);
+		return fail_other_protocol(channel);
 	int code = collect(channel, PREAMBLE);
 	return code <= 0 ? code : fail_version(channel, channel->early[AT_VERSION]);
 }

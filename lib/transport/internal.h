@@ -57,7 +57,7 @@ struct tfc__channel {
 	struct tfc__buf in;
 	size_t in_at;
 	struct tfc__buf partial; /* a message of which some records are missing */
-	bool is_unreceived;      /* paused until the other end reads; the pipe may have more */
+	bool has_unread;         /* paused until the other end reads; the pipe may have more */
 	size_t left;             /* plain: missing bytes of a long message */
 	size_t come;             /* received bytes of the current message */
 	uint8_t begin[24];       /* its first bytes, if it is refused */

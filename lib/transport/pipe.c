@@ -9,7 +9,7 @@ struct tfc_pipe {
 	void *impl;
 	tfc__pipe_fn fn; /* NULL: no owner yet */
 	void *user;
-	uint32_t reported; /* events to report in the next turn */
+	uint32_t pending_events; /* reported in the next turn */
 	struct tfc__work work;
 };
 
@@ -24,8 +24,8 @@ struct tfc_listener {
 static void report(struct tfc__work *work)
 {
 	tfc_pipe *pipe = tfc__container_of(work, tfc_pipe, work);
-	uint32_t events = pipe->reported;
-	pipe->reported = 0;
+	uint32_t events = pipe->pending_events;
+	pipe->pending_events = 0;
 	if (pipe->fn)
 		pipe->fn(pipe->user, events);
 }
@@ -42,7 +42,7 @@ static tfc_pipe *new_pipe(tfc_ctx *ctx, const struct tfc__transport *transport)
 
 static void report_later(tfc_pipe *pipe, uint32_t events)
 {
-	pipe->reported |= events;
+	pipe->pending_events |= events;
 	tfc__work_schedule(&pipe->work);
 }
 

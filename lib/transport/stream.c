@@ -142,7 +142,7 @@ void tfc__stream_account(struct tfc__channel *channel)
 static void want(struct tfc__channel *channel, uint32_t events)
 {
 	tfc__pipe_want(channel->pipe, events | (is_full(channel) ? 0 : TFC_PIPE_EVENT_READABLE));
-	if (channel->is_unreceived && !is_full(channel))
+	if (channel->has_unread && !is_full(channel))
 		tfc__work_schedule(&channel->work);
 }
 
@@ -322,8 +322,8 @@ static void drop_consumed(struct tfc__channel *channel)
 /* Bytes stay in the pipe until tfc__stream_write has made room. */
 static bool wait_for_reader(struct tfc__channel *channel)
 {
-	channel->is_unreceived = is_full(channel);
-	return channel->is_unreceived;
+	channel->has_unread = is_full(channel);
+	return channel->has_unread;
 }
 
 int tfc__stream_read(struct tfc__channel *channel)
