@@ -29,7 +29,7 @@ struct tfc__journal_entry {
 	uint64_t time_ns;   /* CLOCK_REALTIME */
 	/* TASK in a terminal state. Its log_end is UINT64_MAX if that is unknown: the task was lost
 	 * and its output ends where its log ends. Stored are reason, status, usage, log_end and
-	 * log_gap. JOB and END have only the status. */
+	 * log_gap; time_ns is on the core's clock. JOB and END have only the status. */
 	struct tfc__attempt_end end;
 	char *node;              /* TASK, END: the name of the task's node; or "" */
 	char *address;           /* TASK: or "" */

@@ -11,11 +11,15 @@
 /* ---- events of agents: the core gets them with what the maintainer knows besides */
 
 /* A held port whose address could not be copied counts as a failed HOLD. */
-static void note_held(struct seen *seen, struct tfc__task_event *event)
+static void note_held(struct tfc__maintainer *maintainer, struct seen *seen,
+		      struct tfc__task_event *event)
 {
-	bool has_address = event->address && *event->address;
+	const char *address = event->address ? event->address : "";
+	bool has_address = *address;
+	if (strcmp(seen->address ? seen->address : "", address) != 0)
+		tfc__maintainer_drop_spec(maintainer);
 	free(seen->address);
-	seen->address = has_address ? strdup(event->address) : NULL;
+	seen->address = has_address ? strdup(address) : NULL;
 	if (has_address == (seen->address != NULL))
 		return;
 	event->kind = TFC__AGENT_HOLD_FAILED;
@@ -115,7 +119,7 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported
 	}
 	switch (event.kind) {
 	case TFC__AGENT_HELD:
-		note_held(seen, &event);
+		note_held(maintainer, seen, &event);
 		break;
 	case TFC__AGENT_HOLD_FAILED:
 		note_refusal(link, &event);
@@ -125,6 +129,9 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported
 		break;
 	case TFC__AGENT_EXITED:
 		note_end(link, seen, &event.end);
+		break;
+	case TFC__AGENT_REFUSED: /* it may be the spec that the node could not use */
+		link->spec_generation = 0;
 		break;
 	case TFC__AGENT_LOST:
 		snprintf(why, sizeof(why), "node %s: %s", link->node->name,
@@ -257,14 +264,13 @@ static bool answer_pending(struct tfc__maintainer *maintainer, const struct tfc_
 	if (tfc__list_is_empty(&launch->link))
 		return false;
 	if (order->kind == TFC__ORDER_STACKS) {
-		tfc__maintainer_fail(maintainer, order->task, TFC__AGENT_STACKED,
-				     launch->order.attempt, &error);
+		tfc__maintainer_fail(maintainer, order->task, TFC__AGENT_STACKED, launch->attempt,
+				     &error);
 		return true;
 	}
 	tfc__maintainer_drop_launch(maintainer, order->task);
 	tfc__fail(&error, TFC_ECANCELED, "cluster", 0, "stopped before it started");
-	tfc__maintainer_fail(maintainer, order->task, TFC__AGENT_REFUSED, launch->order.attempt,
-			     &error);
+	tfc__maintainer_fail(maintainer, order->task, TFC__AGENT_REFUSED, launch->attempt, &error);
 	return true;
 }
 

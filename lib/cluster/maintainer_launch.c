@@ -19,7 +19,10 @@ static uint32_t task_of(const struct tfc__maintainer *maintainer, struct launch 
 static void order_launch(struct tfc__maintainer *maintainer, uint32_t task)
 {
 	struct seen *seen = &maintainer->seen[task];
-	const struct tfc__task_order launch = seen->launch.order;
+	const struct tfc__task_order launch = {.kind = TFC__ORDER_LAUNCH,
+					       .task = task,
+					       .attempt = seen->launch.attempt,
+					       .generation = seen->launch.generation};
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__list_remove(&seen->launch.link);
 	seen->pid = 0;
@@ -36,7 +39,8 @@ static void order_launch(struct tfc__maintainer *maintainer, uint32_t task)
 		tfc__maintainer_fail(maintainer, task, TFC__AGENT_REFUSED, launch.attempt, &error);
 		return;
 	}
-	/* The spec is sent once per generation: its size grows with the cluster. */
+	/* The spec is sent once per generation, unless an address changes: its size grows with the
+	 * cluster. */
 	struct agent_link *link = seen->link;
 	const struct tfc__task_order spec = {.kind = TFC__ORDER_SPEC,
 					     .generation = launch.generation,
@@ -56,7 +60,8 @@ void tfc__maintainer_note_launch(struct tfc__maintainer *maintainer,
 				 const struct tfc__task_order *order)
 {
 	struct seen *seen = &maintainer->seen[order->task];
-	seen->launch.order = *order;
+	seen->launch.attempt = order->attempt;
+	seen->launch.generation = order->generation;
 	seen->launch.mark = 0;
 	tfc__list_append(&maintainer->launches, &seen->launch.link);
 }

@@ -19,6 +19,15 @@ static int add_tasks(const struct tfc__maintainer *maintainer, tfc_spec *spec, t
 	return TFC_OK;
 }
 
+void tfc__maintainer_drop_spec(struct tfc__maintainer *maintainer)
+{
+	if (!maintainer->spec_generation)
+		return;
+	maintainer->spec_generation = 0;
+	for (uint32_t i = 0; i < maintainer->link_count; i++)
+		maintainer->links[i]->spec_generation = 0;
+}
+
 int tfc__maintainer_make_spec(struct tfc__maintainer *maintainer, uint32_t generation,
 			      tfc_error *error)
 {

@@ -32,14 +32,15 @@ struct agent_link {
 	/* it could not be opened for a query, which is reported in a later turn */
 	bool is_unopened;
 	char *failure;            /* the reason; NULL: out of memory */
-	uint32_t spec_generation; /* of the spec that it got last; 0: none */
+	uint32_t spec_generation; /* of the spec that it got last; 0: it needs one */
 	bool is_drained;          /* the core has been notified that tasks must leave it */
 };
 
 /* An attempt that is launched once the entries up to `mark` are stored. */
 struct launch {
 	struct tfc__link link; /* in the maintainer's launches, while the launch is pending */
-	struct tfc__task_order order;
+	uint32_t attempt;
+	uint32_t generation;
 	uint32_t mark; /* 0: the step that requested it is not complete */
 };
 
@@ -76,7 +77,7 @@ struct tfc__maintainer {
 	struct tfc__journal *journal;
 	struct tfc__core *core;
 	tfc_spec *spec;
-	uint32_t spec_generation;    /* the generation of `spec` */
+	uint32_t spec_generation;    /* the generation of `spec`; 0: another one is needed */
 	struct seen *seen;           /* per task */
 	struct following *following; /* NULL: no upstream is followed */
 	uint32_t task_count;
@@ -178,6 +179,8 @@ void tfc__maintainer_notify(struct tfc__maintainer *maintainer, uint32_t kind,
 			    const struct tfc__core_action *action);
 
 /* maintainer_spec.c */
+/* Call when an address has changed: the next launch on each node needs another spec. */
+void tfc__maintainer_drop_spec(struct tfc__maintainer *maintainer);
 int tfc__maintainer_make_spec(struct tfc__maintainer *maintainer, uint32_t generation,
 			      tfc_error *error);
 

@@ -252,10 +252,14 @@ static void attempts_are_ordered_when_their_entries_are_kept(void **state)
 	held(&w, "b", 1 - at_a, "b:1");
 	expect(&w, "");
 	show(&w);
-	expect(&w, at_a == 0 ? "a: launch 0 #1 g1 a:1 b:1\n"
-			       "b: launch 1 #1 g1 a:1 b:1\n"
-			     : "b: launch 0 #1 g1 b:1 a:1\n"
-			       "a: launch 1 #1 g1 b:1 a:1\n");
+	expect(&w, at_a == 0 ? "a: spec g1 a:1 b:1\n"
+			       "a: launch 0 #1 g1\n"
+			       "b: spec g1 a:1 b:1\n"
+			       "b: launch 1 #1 g1\n"
+			     : "b: spec g1 b:1 a:1\n"
+			       "b: launch 0 #1 g1\n"
+			       "a: spec g1 b:1 a:1\n"
+			       "a: launch 1 #1 g1\n");
 	close_world(&w);
 }
 
@@ -296,10 +300,14 @@ static void lost_node_is_left_for_another_one(void **state)
 	exited(&w, "a", 1 - at_b, 1, 1);
 	expect(&w, at_b ? "c: hold 1\n" : "c: hold 0\n");
 	held(&w, "c", at_b, "c:1");
-	expect(&w, at_b ? "a: launch 0 #2 g2 a:1 c:1\n"
-			  "c: launch 1 #2 g2 a:1 c:1\n"
-			: "c: launch 0 #2 g2 c:1 a:1\n"
-			  "a: launch 1 #2 g2 c:1 a:1\n");
+	expect(&w, at_b ? "a: spec g2 a:1 c:1\n"
+			  "a: launch 0 #2 g2\n"
+			  "c: spec g2 a:1 c:1\n"
+			  "c: launch 1 #2 g2\n"
+			: "c: spec g2 c:1 a:1\n"
+			  "c: launch 0 #2 g2\n"
+			  "a: spec g2 c:1 a:1\n"
+			  "a: launch 1 #2 g2\n");
 	assert_string_equal(tfc__maintainer_node(w.maintainer, at_b), "c");
 	close_world(&w);
 }
@@ -468,7 +476,144 @@ static void task_that_was_done_before_keeps_its_address(void **state)
 	turn(&w);
 	expect(&w, "b: hold 1\n");
 	held(&w, "b", 1, "b:1");
-	expect(&w, "b: launch 1 #2 g2 a:1 b:1\n");
+	expect(&w, "b: spec g2 a:1 b:1\nb: launch 1 #2 g2\n");
+	close_world(&w);
+}
+
+#define WITH_EVALUATOR                                                          \
+	"{\"framework\":\"none\",\"argv\":[\"x\"],\"success\":\"all_workers\"," \
+	"\"restart\":{\"scope\":\"group\",\"backoff_s\":[0,0]},"                \
+	"\"roles\":{\"worker\":{\"count\":2,\"ready\":\"started\"},"            \
+	"\"evaluator\":{\"count\":1,\"ready\":\"started\"}}}"
+
+/* As `expect`; 0, 1 and 2 after a '%' stand for the nodes of the three tasks. */
+static void expect_at(struct world *w, const char *const *nodes, const char *orders)
+{
+	struct tfc__buf text = {0};
+	for (; *orders; orders++)
+		if (*orders == '%')
+			tfc__buf_addf(&text, "%s", nodes[*++orders - '0']);
+		else
+			tfc__buf_add_char(&text, *orders);
+	tfc__buf_add(&text, "", 1);
+	expect(w, text.data);
+	tfc__buf_fini(&text);
+}
+
+static void held_at(struct world *w, const char *node, uint32_t task, uint32_t port)
+{
+	char address[32];
+	snprintf(address, sizeof(address), "%s:%u", node, port);
+	held(w, node, task, address);
+}
+
+/* Three nodes run a task each. */
+static void run_with_evaluator(struct world *w, const char *nodes[3])
+{
+	open_world(w, WITH_EVALUATOR);
+	add_member(w, "b", 1);
+	add_member(w, "c", 1);
+	begin(w);
+	turn(w);
+	w->orders.len = 0;
+	for (uint32_t i = 0; i < 3; i++) {
+		nodes[i] = agent_named(w, tfc__maintainer_node(w->maintainer, i))->name;
+		held_at(w, nodes[i], i, 1);
+	}
+	expect_at(w, nodes,
+		  "%0: spec g1 %0:1 %1:1 %2:1\n%0: launch 0 #1 g1\n"
+		  "%1: spec g1 %0:1 %1:1 %2:1\n%1: launch 1 #1 g1\n"
+		  "%2: spec g1 %0:1 %1:1 %2:1\n%2: launch 2 #1 g1\n");
+	for (uint32_t i = 0; i < 3; i++)
+		started(w, nodes[i], i, 1);
+	assert_int_equal(w->journal.job_state, TFC_JOB_RUNNING);
+}
+
+/* The evaluator's spec is of the same generation, but older. */
+static void gang_that_waited_for_room_starts_with_its_new_addresses(void **state)
+{
+	struct world w;
+	const char *nodes[3];
+	run_with_evaluator(&w, nodes);
+	tfc_membership_set_state(w.membership, nodes[1], TFC_MEMBER_DOWN);
+	report(&w, nodes[1], (struct tfc__task_event){.kind = TFC__AGENT_LOST, .text = "down"});
+	expect_at(&w, nodes, "%0: stop 0\n");
+	exited(&w, nodes[0], 0, 1, 1);
+	expect_at(&w, nodes, "%0: release 0\n");
+	exited(&w, nodes[2], 2, 1, 1);
+	expect_at(&w, nodes, "%2: spec g2 %0:1 %1:1 %2:1\n%2: launch 2 #2 g2\n");
+	tfc_membership_set_state(w.membership, nodes[1], TFC_MEMBER_ALIVE);
+	turn(&w);
+	for (uint32_t i = 0; i < 2; i++)
+		nodes[i] = agent_named(&w, tfc__maintainer_node(w.maintainer, i))->name;
+	expect_at(&w, nodes, "%0: hold 0\n%1: hold 1\n");
+	held_at(&w, nodes[0], 0, 2);
+	held_at(&w, nodes[1], 1, 2);
+	expect_at(&w, nodes,
+		  "%0: spec g2 %0:2 %1:2 %2:1\n%0: launch 0 #2 g2\n"
+		  "%1: spec g2 %0:2 %1:2 %2:1\n%1: launch 1 #2 g2\n");
+	started(&w, nodes[2], 2, 2);
+	exited(&w, nodes[2], 2, 2, 1);
+	expect_at(&w, nodes, "%2: spec g2 %0:2 %1:2 %2:1\n%2: launch 2 #3 g2\n");
+	close_world(&w);
+}
+
+/* Its port was occupied. The others keep the spec that they were started with. */
+static void task_that_gets_another_port_is_told_so(void **state)
+{
+	struct world w;
+	const char *nodes[3];
+	run_with_evaluator(&w, nodes);
+	report(&w, nodes[2],
+	       (struct tfc__task_event){
+		       .kind = TFC__AGENT_EXITED,
+		       .task = 2,
+		       .attempt = 1,
+		       .process = TFC_PROCESS_EXITED,
+		       .end = {.reason = TFC_EXIT_CODE, .status = 1, .is_port_occupied = true}});
+	expect_at(&w, nodes, "%2: release 2\n%2: hold 2\n");
+	held_at(&w, nodes[2], 2, 2);
+	expect_at(&w, nodes, "%2: spec g1 %0:1 %1:1 %2:2\n%2: launch 2 #2 g1\n");
+	close_world(&w);
+}
+
+#define WITH_HELPERS                                                               \
+	"{\"framework\":\"none\",\"argv\":[\"x\"],\"success\":\"all_workers\","    \
+	"\"restart\":{\"scope\":\"task\",\"on\":\"failure\",\"backoff_s\":[0,0]}," \
+	"\"roles\":{\"worker\":{\"count\":2,\"ready\":\"started\"},"               \
+	"\"helper\":{\"count\":2,\"ready\":\"started\"}}}"
+
+static uint32_t first_at_b(const struct world *w, uint32_t task)
+{
+	return strcmp(tfc__maintainer_node(w->maintainer, task), "b") == 0 ? task : task + 1;
+}
+
+/* Of four tasks three are at b. What it refused may have been the spec. */
+static void node_that_refused_a_launch_gets_the_spec_again(void **state)
+{
+	struct world w;
+	open_world(&w, WITH_HELPERS);
+	add_member(&w, "b", 3);
+	begin(&w);
+	turn(&w);
+	for (uint32_t i = 0; i < 4; i++)
+		held_at(&w, tfc__maintainer_node(w.maintainer, i), i, i + 1);
+	turn(&w);
+	uint32_t helper = first_at_b(&w, 2), worker = first_at_b(&w, 0);
+	for (uint32_t i = 0; i < 4; i++)
+		if (i != helper)
+			started(&w, tfc__maintainer_node(w.maintainer, i), i, 1);
+	report(&w, "b",
+	       (struct tfc__task_event){
+		       .kind = TFC__AGENT_REFUSED, .task = helper, .attempt = 1, .text = "no"});
+	w.orders.len = 0;
+	exited(&w, "b", worker, 1, 1);
+	turn(&w);
+	assert_int_equal(strncmp(w.orders.data, "b: spec g1 ", 11), 0);
+	w.orders.len = 0;
+	started(&w, "b", worker, 2);
+	exited(&w, "b", worker, 2, 1);
+	expect(&w, worker ? "b: launch 1 #3 g1\n" : "b: launch 0 #3 g1\n");
 	close_world(&w);
 }
 
@@ -569,6 +714,9 @@ int main(void)
 		cmocka_unit_test(ports_of_a_node_that_may_come_back_are_waited_for),
 		cmocka_unit_test(node_that_opens_no_job_is_lost_after_its_previous_incarnation),
 		cmocka_unit_test(task_that_was_done_before_keeps_its_address),
+		cmocka_unit_test(gang_that_waited_for_room_starts_with_its_new_addresses),
+		cmocka_unit_test(task_that_gets_another_port_is_told_so),
+		cmocka_unit_test(node_that_refused_a_launch_gets_the_spec_again),
 		cmocka_unit_test(failure_is_reported_with_its_own_reason),
 		cmocka_unit_test(fenced_maintainer_lets_go_and_says_nothing),
 		cmocka_unit_test(nothing_is_placed_before_the_members_were_received_of),

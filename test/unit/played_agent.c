@@ -27,7 +27,7 @@ static void job_close(void *job)
 	((struct played_agent *)job)->is_open = false;
 }
 
-static int count_task(void *user, const char *task_type, uint32_t task_index, const char *address)
+static int note_address(void *user, const char *task_type, uint32_t task_index, const char *address)
 {
 	tfc__buf_addf(user, " %s", address);
 	return 0;
@@ -47,14 +47,14 @@ static void order(void *job, const struct tfc__task_order *order)
 	case TFC__ORDER_RELEASE:
 		note(agent, "release", order->task);
 		break;
-	case TFC__ORDER_SPEC: /* it lives as long as its generation */
-		agent->spec = order->spec;
+	case TFC__ORDER_SPEC:
+		tfc__buf_addf(agent->orders, "%s: spec g%u", agent->name, order->generation);
+		tfc_spec_each(order->spec, note_address, agent->orders);
+		tfc__buf_add_char(agent->orders, '\n');
 		break;
 	case TFC__ORDER_LAUNCH:
-		tfc__buf_addf(agent->orders, "%s: launch %u #%u g%u", agent->name, order->task,
+		tfc__buf_addf(agent->orders, "%s: launch %u #%u g%u\n", agent->name, order->task,
 			      order->attempt, order->generation);
-		tfc_spec_each(agent->spec, count_task, agent->orders);
-		tfc__buf_add_char(agent->orders, '\n');
 		break;
 	case TFC__ORDER_SIGNAL:
 		note(agent, "signal", order->task);
@@ -72,6 +72,10 @@ static void order(void *job, const struct tfc__task_order *order)
 		note(agent, "inspect", order->number);
 		break;
 	case TFC__ORDER_ENV:
+		tfc__buf_addf(agent->orders, "%s: env %u", agent->name, order->task);
+		for (const char *const *item = order->env; item && *item; item++)
+			tfc__buf_addf(agent->orders, " %s", *item);
+		tfc__buf_add_char(agent->orders, '\n');
 		break;
 	}
 }

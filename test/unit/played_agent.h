@@ -1,6 +1,6 @@
 /*
  * An agent that a test plays: it writes what it is told, a line each ("a: hold 0",
- * "b: launch 1 #1 g1 b:1 a:1"), and the test answers through fn.
+ * "b: spec g1 b:1 a:1", "b: launch 1 #1 g1"), and the test answers through fn.
  */
 #ifndef TEST_PLAYED_AGENT_H
 #define TEST_PLAYED_AGENT_H
@@ -14,7 +14,6 @@ struct played_agent {
 	tfc__agent_fn fn;
 	void *user;
 	uint32_t holds[8]; /* number of the last one of each task */
-	const tfc_spec *spec;
 	uint64_t epoch;
 	bool is_open;
 	bool is_refusing;         /* job_open fails */
