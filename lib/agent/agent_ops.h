@@ -28,7 +28,7 @@ struct tfc__agent_ops {
 					    tfc_error *error);
 	/*
 	 * The last lines of a task's log, NULL-terminated, for tfc_strv_free. Never blocks: an
-	 * agent of another node returns the lines that came with the last end other than exit 0.
+	 * agent of another node returns the lines that came with the end of the latest attempt.
 	 */
 	int (*log_tail)(void *job, uint32_t task, char ***ret_lines);
 	/* The log of a task of an ended job, which has no handle. NULL and *error. */

@@ -192,12 +192,12 @@ struct tfc__agent_job {
 	char *log_dir;
 	struct agent_task *tasks;
 	uint32_t task_count;
-	tfc_error *errors; /* one per task; separate, because most are never used */
-	tfc_spec *spec;    /* for the launches of spec_generation; NULL: no memory for it */
-	uint32_t spec_generation;
-	uint8_t *states;  /* the answer to a query, one per task */
-	uint32_t query;   /* the number of the unanswered query, or 0 */
-	uint32_t settled; /* tasks whose state for the query is known */
+	tfc_error *errors;        /* one per task; separate, because most are never used */
+	tfc_spec *spec;           /* for the launches of spec_generation; NULL: no memory for it */
+	uint32_t spec_generation; /* 0: there was no spec yet */
+	uint8_t *states;          /* the answer to a query, one per task */
+	uint32_t query;           /* the number of the unanswered query, or 0 */
+	uint32_t settled;         /* tasks whose state for the query is known */
 	/*
 	 * A task that found no free port in the whole pool and has not reported it yet: the others
 	 * need not try.

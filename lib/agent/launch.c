@@ -355,7 +355,7 @@ void tfc__agent_launch(struct tfc__agent_job *job, uint32_t number, uint32_t att
 	task->generation = generation;
 	tfc__strv_fini(&task->argv);
 	tfc__strv_fini(&task->env);
-	if (job->spec_generation != generation) {
+	if (!generation || job->spec_generation != generation) {
 		tfc__fail(task->error, TFC_EINVAL, "agent", 0, "no cluster spec of generation %u",
 			  generation);
 		tfc__agent_reply(task, REPLY_REFUSED);

@@ -123,7 +123,7 @@ struct tfc__task_event {
 	uint32_t ports;   /* ports of the pool that the job has here, or could have */
 	bool is_full;
 	bool is_lasting; /* the missing ports are not held by another job that might release them */
-	uint32_t process; /* enum tfc_process_event_kind: what happened to the process, or 0 */
+	uint32_t process; /* of STARTED and EXITED: enum tfc_process_event_kind; else 0 */
 	int32_t pid;
 	uint32_t isolation; /* enum tfc_isolation in effect */
 	struct tfc__attempt_end end;
