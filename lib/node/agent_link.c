@@ -112,8 +112,3 @@ int tfc__agent_link_resume(struct tfc__agent_link *link, uint64_t received)
 	link->reported = 0;
 	return TFC_OK;
 }
-
-bool tfc__agent_link_is_clear(const struct tfc__agent_link *link)
-{
-	return link->cleared == link->last;
-}

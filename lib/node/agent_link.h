@@ -68,7 +68,4 @@ int tfc__agent_link_clear(struct tfc__agent_link *link, uint64_t number);
  */
 int tfc__agent_link_resume(struct tfc__agent_link *link, uint64_t received);
 
-/* Whether every posted message was acknowledged. */
-bool tfc__agent_link_is_clear(const struct tfc__agent_link *link);
-
 #endif

@@ -149,7 +149,7 @@ static bool is_done(const struct world *world)
 {
 	for (int i = 0; i < 2; i++)
 		if (world->ends[i].posted < MESSAGES || world->ends[!i].delivered < MESSAGES ||
-		    !tfc__agent_link_is_clear(&world->ends[i].link))
+		    world->ends[i].link.cleared < world->ends[i].link.last)
 			return false;
 	return true;
 }
