@@ -29,8 +29,8 @@ struct pair {
 
 static void options_of(struct pair *pair, tfc_node_options *options, bool is_b)
 {
-	static const char *const listen[2][2] = {{"memory:guests-a", NULL},
-						 {"memory:guests-b", NULL}};
+	static const char *const listen[2][2] = {{"memory:logs-of-a", NULL},
+						 {"memory:logs-of-b", NULL}};
 	*options = (tfc_node_options)TFC_NODE_OPTIONS_INIT;
 	options->name = is_b ? "b" : "a";
 	options->members_file = pair->members;
@@ -72,9 +72,9 @@ static void begin(struct pair *pair)
 	snprintf(pair->state[1], sizeof(pair->state[1]), "%s/b", pair->dir);
 	FILE *file = fopen(pair->members, "we");
 	assert_non_null(file);
-	assert_true(fputs("{\"members\": [{\"name\": \"a\", \"address\": \"memory:guests-a\", "
+	assert_true(fputs("{\"members\": [{\"name\": \"a\", \"address\": \"memory:logs-of-a\", "
 			  "\"slots\": 1},"
-			  " {\"name\": \"b\", \"address\": \"memory:guests-b\", \"slots\": 1}]}",
+			  " {\"name\": \"b\", \"address\": \"memory:logs-of-b\", \"slots\": 1}]}",
 			  file) >= 0);
 	assert_int_equal(fclose(file), 0);
 	begin_a(pair);
@@ -185,7 +185,7 @@ static void logs_go_by_age_when_the_node_of_the_job_stays_away(void **state)
 }
 
 /* An idle node costs nothing. */
-static void who_never_had_a_guest_looks_for_none(void **state)
+static void node_that_ran_no_remote_job_looks_for_no_logs(void **state)
 {
 	struct node_run run;
 	node_run_begin(&run, NULL);
@@ -199,7 +199,7 @@ int main(void)
 		cmocka_unit_test(logs_go_when_the_node_is_back_that_had_them),
 		cmocka_unit_test(logs_go_after_both_nodes_were_started_anew),
 		cmocka_unit_test(logs_go_by_age_when_the_node_of_the_job_stays_away),
-		cmocka_unit_test(who_never_had_a_guest_looks_for_none),
+		cmocka_unit_test(node_that_ran_no_remote_job_looks_for_no_logs),
 	};
-	return cmocka_run_group_tests_name("node_guests", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("node_remote_job_logs", tests, NULL, NULL);
 }
