@@ -91,6 +91,8 @@ int tfc__order_read(struct tfc__reader *reader, const msgpack_object *object, tf
 		if (!strchr(*item, '='))
 			code = tfc__fail(error, TFC_EPARSE, "node", 0,
 					 "env: must have a '=' in each line");
+	if (code == TFC_OK && ret_order->kind == TFC__ORDER_SPEC && !ret_order->spec)
+		code = tfc__fail(error, TFC_EPARSE, "node", 0, "spec: is missing");
 	return code;
 }
 

@@ -97,6 +97,23 @@ void tfc__link_write(struct tfc__buf *buf, uint64_t instance, uint64_t handle,
 	tfc__buf_add(buf, message->data, message->len);
 }
 
+int tfc__link_flush(struct tfc__agent_link *link, uint64_t instance, uint64_t handle,
+		    int (*send)(void *user, const struct tfc__buf *params), void *user)
+{
+	const struct tfc__agent_link_message *message;
+	while ((message = tfc__agent_link_next(link)) || tfc__agent_link_needs_ack(link)) {
+		struct tfc__buf params = {0};
+		tfc__link_write(&params, instance, handle, link, message);
+		int code = send(user, &params);
+		tfc__buf_fini(&params);
+		if (code < 0) {
+			tfc__agent_link_undo(link, message);
+			return code;
+		}
+	}
+	return TFC_OK;
+}
+
 int tfc__link_receive(struct tfc__agent_link *link, const struct tfc__agent_message *message)
 {
 	int code = tfc__agent_link_clear(link, message->ack);

@@ -76,6 +76,10 @@ void tfc__agent_message_write(struct tfc__buf *buf, const struct tfc__agent_mess
  * maintainer's. */
 void tfc__link_write(struct tfc__buf *buf, uint64_t instance, uint64_t handle,
 		     struct tfc__agent_link *link, const struct tfc__agent_link_message *message);
+/* Sends what is due: the messages that were not sent over this connection, and an acknowledgement.
+ * Returns the code of the first `send` that failed; that message is sent again. */
+int tfc__link_flush(struct tfc__agent_link *link, uint64_t instance, uint64_t handle,
+		    int (*send)(void *user, const struct tfc__buf *params), void *user);
 /* As tfc__agent_link_take: 1 if the body is to be delivered. */
 int tfc__link_receive(struct tfc__agent_link *link, const struct tfc__agent_message *message);
 

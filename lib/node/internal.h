@@ -264,7 +264,7 @@ struct remote_job {
 	void *user;
 	uint32_t task_count;
 	uint32_t grace_ms; /* abort grace of its tasks after the lease has expired */
-	char ***log_tails; /* the last lines of the latest failed attempts, by task; or NULL */
+	char ***log_tails; /* the last lines of the latest ended attempts, by task; or NULL */
 	struct tfc__agent_link stream;
 	bool is_up;        /* the stream is established over this connection */
 	bool was_asked;    /* an open was sent: the remote service may have the job */

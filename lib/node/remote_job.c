@@ -138,29 +138,22 @@ void tfc__remote_notify_silence(struct remote_job *job, bool is_silent)
 
 /* ---- sending orders */
 
-static bool send_one(struct remote_job *job, const struct tfc__agent_link_message *message)
+static int send_order(void *user, const struct tfc__buf *params)
 {
-	struct tfc__buf params = {0};
-	tfc__link_write(&params, job->agent->instance, job->handle, &job->stream, message);
-	int code = tfc__rpc_notify(job->agent->rpc, "agent.msg", &params);
-	tfc__buf_fini(&params);
-	if (code == TFC_OK)
-		return true;
-	if (message)
-		tfc__agent_link_undo(&job->stream, message);
-	if (code == TFC_ENOMEM)
-		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
-	return false;
+	return tfc__rpc_notify(user, "agent.msg", params);
 }
 
 void tfc__remote_flush(struct remote_job *job)
 {
-	const struct tfc__agent_link_message *message;
-	bool is_sent = job->is_up && job->agent->rpc;
-	while (is_sent && (message = tfc__agent_link_next(&job->stream)))
-		is_sent = send_one(job, message);
-	if (is_sent && tfc__agent_link_needs_ack(&job->stream))
-		send_one(job, NULL);
+	if (!job->is_up || !job->agent->rpc)
+		return;
+	int code = tfc__link_flush(&job->stream, job->agent->instance, job->handle, send_order,
+				   job->agent->rpc);
+	if (code == TFC_ENOMEM)
+		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
+	else if (code < 0 && code != TFC_ELOST) /* it would fail over each connection */
+		tfc__remote_give_up(job, code == TFC_ETOOBIG ? "an order is too large"
+							     : tfc_err_text(code));
 }
 
 static void on_flush(struct tfc__work *work)

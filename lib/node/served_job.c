@@ -97,28 +97,21 @@ static void give_up(struct served_job *job, const char *why)
 
 /* ---- sending events */
 
-static bool send_one(struct served_job *job, const struct tfc__agent_link_message *message)
+static int send_event(void *user, const struct tfc__buf *item)
 {
-	struct tfc__buf item = {0};
-	tfc__link_write(&item, job->session->instance, job->handle, &job->stream, message);
-	int code = tfc__session_notify(job->session, &item);
-	tfc__buf_fini(&item);
-	if (code == TFC_OK)
-		return true;
-	tfc__agent_link_undo(&job->stream, message);
-	if (code == TFC_ENOMEM)
-		tfc__served_job_later(job, SERVED_RETRY);
-	return false;
+	return tfc__session_notify(user, item);
 }
 
 void tfc__served_job_flush(struct served_job *job)
 {
-	const struct tfc__agent_link_message *message;
-	bool is_sent = job->is_up;
-	while (is_sent && (message = tfc__agent_link_next(&job->stream)))
-		is_sent = send_one(job, message);
-	if (is_sent && tfc__agent_link_needs_ack(&job->stream))
-		send_one(job, NULL);
+	if (!job->is_up)
+		return;
+	int code = tfc__link_flush(&job->stream, job->session->instance, job->handle, send_event,
+				   job->session);
+	if (code == TFC_ENOMEM)
+		tfc__served_job_later(job, SERVED_RETRY);
+	else if (code < 0 && code != TFC_ELOST && code != TFC_ESTATE) /* ESTATE: when it has room */
+		give_up(job, code == TFC_ETOOBIG ? "an event is too large" : tfc_err_text(code));
 }
 
 void tfc__served_job_later(struct served_job *job, uint64_t ns)
@@ -240,8 +233,10 @@ static void receive_order(struct served_job *job, const msgpack_object *body)
 	if (code == TFC_OK) {
 		obey(job, &order);
 	} else if (order.kind == TFC__ORDER_SPEC || order.kind == TFC__ORDER_ENV) {
-		job->error = error;
-		job->is_unreadable = true;
+		if (job->local) {
+			job->error = error;
+			job->is_unreadable = true;
+		}
 		tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id, "%s",
 			 error.text);
 	} else {

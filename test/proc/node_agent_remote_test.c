@@ -272,6 +272,113 @@ static void of_a_job_that_could_not_be_opened_nothing_is_alive(void **state)
 	agent_pair_end(&pair);
 }
 
+/* ---- the spec and the variables of a launch */
+
+static void launch(struct paired_job *job, uint32_t attempt, uint32_t generation)
+{
+	job->ops->order(job->handle, &(struct tfc__task_order){.kind = TFC__ORDER_LAUNCH,
+							       .attempt = attempt,
+							       .generation = generation});
+}
+
+static void send_spec(struct paired_job *job, uint32_t generation, tfc_spec *spec)
+{
+	job->ops->order(job->handle, &(struct tfc__task_order){.kind = TFC__ORDER_SPEC,
+							       .generation = generation,
+							       .spec = spec});
+}
+
+static void send_env(struct paired_job *job, const char *line)
+{
+	const char *const env[] = {line, NULL};
+	job->ops->order(job->handle, &(struct tfc__task_order){.kind = TFC__ORDER_ENV, .env = env});
+}
+
+static void expect_refused(struct paired_job *job, uint32_t attempt, const char *text)
+{
+	const struct received_event *refused = paired_await(job, TFC__AGENT_REFUSED, 0, attempt);
+	assert_int_equal(refused->attempt, attempt);
+	assert_string_equal(refused->text, text);
+}
+
+static void a_launch_is_refused_until_its_spec_and_variables_can_be_read(void **state)
+{
+	struct agent_pair pair;
+	static struct paired_job job;
+	tfc_spec *spec;
+	agent_pair_up(&pair, LEASE_MS);
+	paired_open_task(&pair, &job, 1, "'exit', '3'");
+	agent_hold(job.ops, job.handle, 0, 1);
+	assert_int_equal(tfc_spec_new(&spec), 0);
+	const char *address = paired_await(&job, TFC__AGENT_HELD, 0, 1)->address;
+	assert_int_equal(tfc_spec_add(spec, "worker", 0, address, NULL), 0);
+	launch(&job, 1, 0);
+	expect_refused(&job, 1, "no cluster spec of generation 0");
+	launch(&job, 2, 1);
+	expect_refused(&job, 2, "no cluster spec of generation 1");
+	send_spec(&job, 1, NULL);
+	launch(&job, 3, 1);
+	expect_refused(&job, 3, "an order cannot be read: spec: is missing");
+	send_spec(&job, 1, spec);
+	send_env(&job, "A");
+	launch(&job, 4, 1);
+	expect_refused(&job, 4, "an order cannot be read: env: must have a '=' in each line");
+	send_spec(&job, 1, spec);
+	send_env(&job, "A=1");
+	launch(&job, 5, 1);
+	const struct received_event *end = paired_await(&job, TFC__AGENT_EXITED, 0, 1);
+	assert_int_equal(end->attempt, 5);
+	assert_int_equal(end->status, 3);
+	tfc_spec_free(spec);
+	paired_close(&job);
+	agent_pair_await_no_jobs(&pair);
+	agent_pair_end(&pair);
+}
+
+static void a_job_that_could_not_be_opened_keeps_its_reason(void **state)
+{
+	struct agent_pair pair;
+	static struct paired_job job;
+	agent_pair_up(&pair, LEASE_MS);
+	paired_open(
+		&pair, &job, "0123456789abcdef", 2,
+		"{'argv': ['true'], 'roles': {'worker': {'count': 2, 'user': 'no-such-user'}}}");
+	launch(&job, 1, 1);
+	const char *why = paired_await(&job, TFC__AGENT_REFUSED, 0, 1)->text;
+	assert_non_null(strstr(why, "no-such-user"));
+	send_env(&job, "A");
+	launch(&job, 2, 1);
+	expect_refused(&job, 2, why);
+	paired_close(&job);
+	agent_pair_await_no_jobs(&pair);
+	agent_pair_end(&pair);
+}
+
+#define HUGE (17 << 20) /* more than one message has */
+
+/* It would be too large over each connection. */
+static void a_job_is_given_up_when_an_order_is_too_large(void **state)
+{
+	struct agent_pair pair;
+	static struct paired_job job;
+	char *line = malloc(HUGE);
+	agent_pair_up(&pair, LEASE_MS);
+	paired_open_task(&pair, &job, 1, "'deaf', 'wait'");
+	paired_start(&job, 1);
+	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 0, 1)->pid;
+	assert_non_null(line);
+	memset(line, '=', HUGE - 1);
+	line[HUGE - 1] = '\0';
+	send_env(&job, line);
+	free(line);
+	assert_string_equal(paired_await(&job, TFC__AGENT_LOST, 0, 1)->text,
+			    "gave up the job's tasks on node there: an order is too large");
+	assert_false(proc_is_alive(pid));
+	paired_close(&job);
+	agent_pair_await_no_jobs(&pair);
+	agent_pair_end(&pair);
+}
+
 /* ---- logs */
 
 #define FLOOD 3000000
@@ -373,6 +480,9 @@ int main(void)
 		cmocka_unit_test(a_higher_epoch_ends_the_lower_one_first),
 		cmocka_unit_test(a_maintainer_that_opens_its_job_anew_is_not_fenced),
 		cmocka_unit_test(of_a_job_that_could_not_be_opened_nothing_is_alive),
+		cmocka_unit_test(a_launch_is_refused_until_its_spec_and_variables_can_be_read),
+		cmocka_unit_test(a_job_that_could_not_be_opened_keeps_its_reason),
+		cmocka_unit_test(a_job_is_given_up_when_an_order_is_too_large),
 		cmocka_unit_test(a_log_is_read_over_connections_that_break),
 		cmocka_unit_test(a_slow_reader_is_sent_no_more_than_its_credit),
 		cmocka_unit_test(a_log_stays_until_it_is_forgotten),

@@ -314,6 +314,33 @@ static void what_the_job_does_not_have_is_refused(void **state)
 		       "process.pid: must be a whole number of 32 bits");
 }
 
+static void expect_order_refusal(const struct tfc__task_order *sent, const char *text)
+{
+	struct tfc__reader reader = {.ahead_ns = 0};
+	struct tfc__buf buf = {0};
+	struct tfc__msg msg;
+	struct tfc__task_order order;
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__order_write(&buf, sent);
+	parse(&buf, &msg);
+	assert_int_equal(tfc__order_read(&reader, &msg.root, &error, &order), TFC_EPARSE);
+	assert_string_equal(error.text, text);
+	assert_int_equal(order.kind, sent->kind); /* also then */
+	tfc_spec_free(order.spec);
+	tfc__msg_fini(&msg);
+	tfc__buf_fini(&buf);
+	tfc__reader_fini(&reader);
+}
+
+static void an_order_that_lacks_its_values_is_refused(void **state)
+{
+	static const char *const env[] = {"A=1", "B", NULL};
+	expect_order_refusal(&(struct tfc__task_order){.kind = TFC__ORDER_SPEC, .generation = 1},
+			     "spec: is missing");
+	expect_order_refusal(&(struct tfc__task_order){.kind = TFC__ORDER_ENV, .env = env},
+			     "env: must have a '=' in each line");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -323,6 +350,7 @@ int main(void)
 		cmocka_unit_test(orders_are_written_as_they_ever_were),
 		cmocka_unit_test(events_are_written_as_they_ever_were),
 		cmocka_unit_test(what_the_job_does_not_have_is_refused),
+		cmocka_unit_test(an_order_that_lacks_its_values_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
