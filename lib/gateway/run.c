@@ -28,8 +28,11 @@ static struct run *run_of(tfc_sub *sub)
 	return tfc__container_of(sub, struct run, sub);
 }
 
+/* The subscription is also woken without a failure: by tfc_sub_resume. */
 static int report_lost(tfc_sub *sub)
 {
+	if (!run_of(sub)->error.code)
+		return 0;
 	tfc__sub_report_lost(sub, run_of(sub)->job, &run_of(sub)->error);
 	return 1;
 }

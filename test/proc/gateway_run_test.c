@@ -119,6 +119,28 @@ static void a_job_is_submitted_and_followed_from_its_beginning(void **state)
 	node_run_end(&call.run);
 }
 
+static void expect_no_lost(const struct call *call)
+{
+	for (size_t i = 0; i < call->count; i++)
+		assert_int_not_equal(call->kinds[i], TFC_EVENT_LOST);
+	assert_int_equal(call->kinds[call->count - 1], TFC_EVENT_END);
+}
+
+static void a_resume_before_the_reply_reports_nothing(void **state)
+{
+	struct call call = {0};
+	char *json = node_script(1, "echo one");
+	node_run_begin(&call.run, NULL);
+	begin_run(&call, json);
+	tfc_sub_pause(call.sub);
+	tfc_sub_resume(call.sub);
+	node_await(&call.run, is_over, &call, "the end");
+	expect_no_lost(&call);
+	tfc_sub_close(call.sub);
+	free(json);
+	node_run_end(&call.run);
+}
+
 static void a_pause_holds_before_and_after_the_reply(void **state)
 {
 	struct call call = {0};
@@ -138,6 +160,7 @@ static void a_pause_holds_before_and_after_the_reply(void **state)
 	assert_int_equal(call.count, count);
 	tfc_sub_resume(call.sub);
 	node_await(&call.run, is_over, &call, "the end");
+	expect_no_lost(&call);
 	tfc_sub_close(call.sub);
 	free(json);
 	node_run_end(&call.run);
@@ -344,6 +367,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_job_is_submitted_and_followed_from_its_beginning),
+		cmocka_unit_test(a_resume_before_the_reply_reports_nothing),
 		cmocka_unit_test(a_pause_holds_before_and_after_the_reply),
 		cmocka_unit_test(a_failed_submit_is_reported_once_by_the_reply),
 		cmocka_unit_test(closing_before_the_reply_cancels_the_submit_and_drops_the_reply),
