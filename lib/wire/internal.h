@@ -122,14 +122,15 @@ int tfc__rpc_refuse(tfc_error *error, const char *what);
 
 int tfc__rpc_on_response(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error);
 int tfc__rpc_on_item(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error);
-/* Handles a message that is an item of a call with item_bytes: 1; 0: it is another message, which
- * has to be parsed; or an error. */
+/* Handles a message that is an item of a call with item_bytes and has no more than the item: 1; 0:
+ * it is another message, which has to be parsed; or an error. */
 int tfc__rpc_on_item_bytes(struct tfc__rpc *rpc, const uint8_t *message, size_t len,
 			   tfc_error *error);
 /* Reads the beginning of a message, "[kind, id, ...", which may be truncated, and advances *at.
- * Returns false if it has none. */
-bool tfc__rpc_read_head(const uint8_t **at, const uint8_t *end, uint64_t *ret_kind,
-			uint64_t *ret_id);
+ * *ret_count: the elements of the message, with kind and id. Returns false if it has no such
+ * beginning. */
+bool tfc__rpc_read_head(const uint8_t **at, const uint8_t *end, uint32_t *ret_count,
+			uint64_t *ret_kind, uint64_t *ret_id);
 int tfc__rpc_on_request(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error);
 int tfc__rpc_on_notify(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error);
 int tfc__rpc_on_cancel(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error);

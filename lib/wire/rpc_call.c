@@ -208,6 +208,18 @@ static int use_credit(struct tfc__rpc_call *call, tfc_error *error)
 	return TFC_OK;
 }
 
+static int report_item_bytes(struct tfc__rpc_call *call, const msgpack_object *item,
+			     tfc_error *error)
+{
+	struct tfc__buf bytes = {0};
+	tfc__msg_object(&bytes, item);
+	int code = bytes.is_failed ? tfc__fail_nomem(error, "wire") : TFC_OK;
+	if (code == TFC_OK)
+		call->item_bytes(call->user, bytes.data, bytes.len);
+	tfc__buf_fini(&bytes);
+	return code;
+}
+
 /* [id, item] */
 int tfc__rpc_on_item(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
 {
@@ -215,17 +227,23 @@ int tfc__rpc_on_item(struct tfc__rpc *rpc, const msgpack_object *items, tfc_erro
 	if (!call)
 		return tfc__rpc_refuse(error, "item of a stream that is not open");
 	int code = use_credit(call, error);
-	if (code == TFC_OK && !call->is_over && !call->is_canceled && call->item)
+	if (code < 0 || call->is_over || call->is_canceled)
+		return code;
+	if (call->item_bytes)
+		return report_item_bytes(call, &items[1], error);
+	if (call->item)
 		call->item(call->user, &items[1]);
-	return code;
+	return TFC_OK;
 }
 
 int tfc__rpc_on_item_bytes(struct tfc__rpc *rpc, const uint8_t *message, size_t len,
 			   tfc_error *error)
 {
 	const uint8_t *at = message, *end = message + len;
+	uint32_t count;
 	uint64_t kind, id;
-	if (!rpc->is_greeted || !tfc__rpc_read_head(&at, end, &kind, &id) || kind != ITEM)
+	if (!rpc->is_greeted || !tfc__rpc_read_head(&at, end, &count, &kind, &id) || kind != ITEM ||
+	    count != 3)
 		return 0;
 	struct rpc_entry *entry = tfc__rpc_find(&rpc->calls, id);
 	struct tfc__rpc_call *call = entry ? tfc__container_of(entry, struct tfc__rpc_call, entry)

@@ -284,13 +284,17 @@ static bool read_number(const uint8_t **at, const uint8_t *end, uint64_t *ret_nu
 	return true;
 }
 
-bool tfc__rpc_read_head(const uint8_t **at, const uint8_t *end, uint64_t *ret_kind,
-			uint64_t *ret_id)
+bool tfc__rpc_read_head(const uint8_t **at, const uint8_t *end, uint32_t *ret_count,
+			uint64_t *ret_kind, uint64_t *ret_id)
 {
 	size_t len = (size_t)(end - *at);
 	size_t head = len && (**at & 0xf0) == 0x90 ? 1 : len && **at == 0xdc ? 3 : 5;
 	if (len < head || (head == 5 && **at != 0xdd))
 		return false;
+	uint32_t count = head == 1 ? **at & 0x0f : 0;
+	for (size_t i = 1; i < head; i++)
+		count = count << 8 | (*at)[i];
+	*ret_count = count;
 	*at += head;
 	return read_number(at, end, ret_kind) && read_number(at, end, ret_id);
 }
@@ -300,9 +304,10 @@ void tfc__rpc_refuse_large(struct tfc__rpc *rpc, const void *begin, size_t begin
 {
 	struct tfc__buf message = {0};
 	const uint8_t *at = begin;
+	uint32_t count;
 	uint64_t kind, id;
 	if (rpc->is_closed || !rpc->is_greeted ||
-	    !tfc__rpc_read_head(&at, at + begin_len, &kind, &id) || kind != REQUEST ||
+	    !tfc__rpc_read_head(&at, at + begin_len, &count, &kind, &id) || kind != REQUEST ||
 	    id <= rpc->requests.last)
 		return;
 	rpc->requests.last = id;

@@ -227,7 +227,7 @@ static void items_may_be_taken_as_bytes(void **state)
 {
 	struct tfc__buf item = {0}, items = {0};
 	const struct tfc__rpc_options options = {.method = "x",
-						 .credit = 3,
+						 .credit = 4,
 						 .item_bytes = keep_bytes,
 						 .end = ignore_end,
 						 .user = &items};
@@ -243,14 +243,36 @@ static void items_may_be_taken_as_bytes(void **state)
 	rpc_end_feed(near, "\xdd\0\0\0\x03\x04\xcd\0\x01\xa3x", 11);
 	assert_int_equal(items.len, 6);
 	assert_memory_equal(items.data + 4, "\xa3x", 2);
+	/* A newer version may append to the message. */
+	rpc_end_feed(near, "\x94\x04\x01\x92\xcd\0\x05\xc0\xa1y", 10);
+	assert_int_equal(items.len, 9);
+	assert_memory_equal(items.data + 6, "\x92\x05\xc0", 3);
 	tfc__rpc_drop(call);
 	rpc_end_feed(near, "\x93\x04\x01\xc0", 4);
-	assert_int_equal(items.len, 6);
+	assert_int_equal(items.len, 9);
 	assert_int_equal(near->broken.code, 0);
 	rpc_end_feed(near, "\x93\x04\x01\xc0", 4);
 	assert_string_equal(near->broken.text, "protocol error of the peer: item without credit");
 	tfc__buf_fini(&item);
 	tfc__buf_fini(&items);
+}
+
+static void an_item_that_is_missing_is_not_taken_as_no_bytes(void **state)
+{
+	struct tfc__buf items = {0};
+	const struct tfc__rpc_options options = {.method = "x",
+						 .credit = 1,
+						 .item_bytes = keep_bytes,
+						 .end = ignore_end,
+						 .user = &items};
+	struct tfc__rpc_call *call;
+	far->serve = keep;
+	assert_int_equal(tfc__rpc_call(near->rpc, &options, NULL, &call), TFC_OK);
+	rpc_run(ctx);
+	rpc_end_feed(near, "\x92\x04\x01", 3);
+	assert_string_equal(near->broken.text, "protocol error of the peer: message lacks items");
+	assert_null(items.data);
+	tfc__rpc_drop(call);
 }
 
 static void credit_has_a_top(void **state)
@@ -352,6 +374,7 @@ int main(void)
 		TEST(the_deadline_counts_at_the_other_end_too),
 		TEST(items_cost_credit),
 		TEST(items_may_be_taken_as_bytes),
+		TEST(an_item_that_is_missing_is_not_taken_as_no_bytes),
 		TEST(credit_has_a_top),
 		TEST(a_late_watch_is_reported),
 		TEST(open_calls_have_a_limit_that_a_cancel_does_not_lift),
