@@ -273,8 +273,12 @@ int tfc__sub_event_read(struct tfc__reader *reader, const tfc_event *head,
 	event->name = mark->watch ? ret_event->name : head->name;
 	event->host_tag = mark->watch ? ret_event->host_tag : head->host_tag;
 	event->host_tag_len = mark->watch ? ret_event->host_tag_len : head->host_tag_len;
-	event->data = ret_event->output;
-	event->data_len = ret_event->output_len + ret_event->gap_bytes;
+	if (event->kind == TFC_EVENT_OUTPUT) {
+		event->data = ret_event->output;
+		event->data_len = ret_event->output_len;
+	} else if (event->kind == TFC_EVENT_GAP) {
+		event->data_len = ret_event->gap_bytes;
+	}
 	if (!ret_event->piece.text[0])
 		mark->task = mark->rest = UINT32_MAX;
 	else if (!tfc__piece_read(ret_event->piece.text, &mark->piece))

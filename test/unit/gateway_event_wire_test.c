@@ -400,6 +400,40 @@ static void a_line_with_another_mark_begins_a_batch(void **state)
 	tfc__sub_item_fini(&item);
 }
 
+/* Other kinds may have the same keys, from a hostile node. */
+static void only_output_has_text_and_only_a_gap_has_a_length_without_text(void **state)
+{
+	static const struct {
+		const char *hex; /* d: bin "ab", dl: 0xffffffff */
+		uint32_t kind;
+		uint64_t data_len;
+	} events[] = {
+		{"83a16b01a164c4026162a2646cceffffffff", TFC_EVENT_JOB, 0},
+		{"85a16b03a164c4026162a2646cceffffffffa26c6ec40100a26d63a131", TFC_EVENT_OUTPUT, 2},
+		{"83a16b04a164c4026162a2646cceffffffff", TFC_EVENT_GAP, UINT32_MAX},
+		{"83a16b09a164c4026162a2646cceffffffff", TFC_EVENT_CHANGED, 0},
+	};
+	static const tfc_event head = {.job = "", .name = ""};
+	struct tfc__reader reader = {.ahead_ns = 0};
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+		struct tfc__sub_event got;
+		struct tfc__msg msg;
+		struct tfc__buf buf = golden_parse(events[i].hex, &msg);
+		assert_int_equal(tfc__sub_event_read(&reader, &head, &msg.root, NULL, &got),
+				 TFC_OK);
+		assert_int_equal(got.event.kind, events[i].kind);
+		assert_true(got.event.data_len == events[i].data_len);
+		if (events[i].kind == TFC_EVENT_OUTPUT)
+			assert_memory_equal(got.event.data, "ab", 2);
+		else
+			assert_string_equal(got.event.data, "");
+		tfc__reader_clear(&reader);
+		tfc__msg_fini(&msg);
+		tfc__buf_fini(&buf);
+	}
+	tfc__reader_fini(&reader);
+}
+
 static void output_without_lines_or_a_piece_is_refused(void **state)
 {
 	static const char text[] = "output must have lines (ln) and a piece (mc)";
@@ -414,6 +448,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_of_a_task_are_one_event),
 		cmocka_unit_test(a_line_with_another_mark_begins_a_batch),
+		cmocka_unit_test(only_output_has_text_and_only_a_gap_has_a_length_without_text),
 		cmocka_unit_test(output_without_lines_or_a_piece_is_refused),
 		cmocka_unit_test(an_event_comes_as_it_was_sent),
 		cmocka_unit_test(a_kind_that_nobody_knows_is_not_a_damaged_event),
