@@ -146,20 +146,25 @@ static uint64_t record_size(int fd, uint64_t at, uint64_t end)
 
 /*
  * The common case, without reading the whole segment: a record ends exactly at the end of the file.
+ * Headers are checked in the chunks, which overlap by a header: what a task has written may be full
+ * of '#'.
  */
 static bool ends_whole(int fd, uint64_t end)
 {
-	char chunk[2048];
-	for (uint64_t back = 0; back < TFC__LOG_RECORD_MAX && back < end;) {
+	enum { STEP = 2048 };
+	struct tfc__log_header header;
+	char chunk[STEP + TFC__LOG_HEADER];
+	for (uint64_t back = 0; back < TFC__LOG_RECORD_MAX && back < end; back += STEP) {
 		uint64_t high = end - back;
-		uint64_t len = high < sizeof(chunk) ? high : sizeof(chunk);
-		if (pread(fd, chunk, len, (off_t)(high - len)) != (ssize_t)len)
+		uint64_t start = high < STEP ? 0 : high - STEP;
+		uint64_t len = end - start < sizeof(chunk) ? end - start : sizeof(chunk);
+		if (pread(fd, chunk, len, (off_t)start) != (ssize_t)len)
 			return false;
-		for (uint64_t i = len; i-- > 0;)
-			if (chunk[i] == '#' &&
-			    record_size(fd, high - len + i, end) == end - (high - len + i))
+		for (uint64_t i = high - start; i-- > 0;)
+			if (chunk[i] == '#' && i + TFC__LOG_HEADER <= len &&
+			    tfc__log_header_read(chunk + i, &header) &&
+			    record_size(fd, start + i, end) == end - (start + i))
 				return true;
-		back += len;
 	}
 	return false;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -23,6 +24,15 @@
 #define LINE "a line\n"
 #define RECORD (TFC__LOG_HEADER + sizeof(LINE) - 1)
 #define NAME "worker-1"
+
+static uint32_t reads;
+
+/* In place of the C library's. */
+ssize_t pread(int fd, void *buf, size_t len, off_t at)
+{
+	reads++;
+	return syscall(SYS_pread64, fd, buf, len, at);
+}
 
 static char *path_of(const char *dir, uint64_t start)
 {
@@ -136,11 +146,39 @@ static void after_a_rotation_too(void **state)
 	tfc__remove_tree(dir);
 }
 
+/* It is read in chunks, not at each sign, wherever in them the header is. */
+static void a_log_full_of_number_signs_takes_few_reads(void **state)
+{
+	static char record[TFC__LOG_RECORD_MAX];
+	struct tfc__log_header header = {.time_ns = 1, .stream = 'o', .attempt = 1};
+	char dir[LEAKS_PATH];
+	leaks_make_dir(dir);
+	char *path = path_of(dir, 0);
+	for (size_t less = 0; less < 2100; less += 7) {
+		header.len = TFC__LOG_PAYLOAD_MAX - less;
+		size_t len = TFC__LOG_HEADER + header.len + 1;
+		memset(record, '#', sizeof(record));
+		tfc__log_header_write(record, &header);
+		record[len - 1] = '\n';
+		write_segment(dir, 0, 60, 0); /* more reads than the chunks */
+		FILE *file = fopen(path, "ae");
+		assert_non_null(file);
+		assert_int_equal(fwrite(record, len, 1, file), 1);
+		fclose(file);
+		reads = 0;
+		assert_int_equal(tfc__log_end(dir, NAME), 60 * RECORD + len);
+		assert_in_range(reads, 1, TFC__LOG_RECORD_MAX / 2048 + 3);
+	}
+	free(path);
+	tfc__remove_tree(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_end_of_a_log_is_found_without_a_scan),
 		cmocka_unit_test(after_a_rotation_too),
+		cmocka_unit_test(a_log_full_of_number_signs_takes_few_reads),
 	};
 	return cmocka_run_group_tests_name("log_tail", tests, NULL, NULL);
 }
