@@ -9,7 +9,7 @@
 #include "gateway/question.h"
 #include "gateway/watch_position.h"
 
-#define ITEM_BYTES (128u << 10) /* memory of one item, with the events read from it */
+#define ITEM_BYTES (128u << 10) /* memory of a usual item, with the events read from it */
 #define TASKS_MAX 65536         /* tasks in a cursor */
 #define DELAY_FIRST (50 * TFC__MS)
 #define DELAY_MAX (2 * TFC__SECOND)
@@ -33,6 +33,7 @@ struct tfc__remote_sub {
 	bool is_finding;
 	struct tfc__rpc_call *call;
 	struct tfc__link items; /* received, not reported yet */
+	size_t item_bytes;      /* of `items` and `item` */
 	struct tfc__msg msg;    /* the item being reported, while at < count */
 	struct item *item;
 	uint32_t at;
@@ -53,7 +54,9 @@ struct tfc__remote_sub {
 	uint64_t lost_since; /* 0: it is connected */
 	bool is_wait_logged;
 	bool was_up;
-	bool is_lost; /* LOST with `error` is reported after the items */
+	bool is_unreadable;  /* the last event could not be read; none was reported since */
+	bool is_stream_over; /* the stream ended without an error: END is among the items */
+	bool is_lost;        /* LOST with `error` is reported after the items */
 	tfc_error error;
 };
 
@@ -69,6 +72,7 @@ static void drop_item(struct tfc__remote_sub *sub)
 	if (!sub->item)
 		return;
 	tfc__msg_fini(&sub->msg);
+	sub->item_bytes -= sub->item->len;
 	free(sub->item);
 	sub->item = NULL;
 	sub->at = sub->count = 0;
@@ -83,12 +87,15 @@ static void drop_items(struct tfc__remote_sub *sub)
 		tfc__list_remove(link);
 		free(tfc__container_of(link, struct item, link));
 	}
+	sub->item_bytes = 0;
+	sub->is_stream_over = false;
 }
 
 static void count_held(struct tfc__remote_sub *sub)
 {
-	sub->base.held = sub->route->window * ITEM_BYTES + tfc__place_bytes(&sub->place) +
-			 tfc__watch_position_bytes(&sub->position);
+	size_t window = sub->route->window * ITEM_BYTES;
+	sub->base.held = (sub->item_bytes > window ? sub->item_bytes : window) +
+			 tfc__place_bytes(&sub->place) + tfc__watch_position_bytes(&sub->position);
 }
 
 /* Logs for the host of this gateway. With is_bare the events are forwarded to a client, whose own
@@ -145,16 +152,15 @@ static bool is_passing(const struct tfc__remote_sub *sub, int code)
 
 static void on_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
-	static const tfc_error silent = {
-		.code = TFC_ELOST,
-		.text = "the gateway ended the subscription before the job ended"};
 	struct tfc__remote_sub *sub = user;
 	sub->call = NULL;
-	if (sub->base.is_ended ||
-	    (code == TFC_OK && (sub->item || !tfc__list_is_empty(&sub->items))))
-		return; /* END was reported, or is among the items */
-	if (code == TFC_OK)
-		error = &silent;
+	if (sub->base.is_ended)
+		return;
+	if (code == TFC_OK) {
+		sub->is_stream_over = true;
+		tfc__sub_wake(&sub->base);
+		return;
+	}
 	if (is_passing(sub, error->code)) {
 		drop_items(sub);
 		try_later(sub, error);
@@ -172,25 +178,45 @@ static void give_up_call(struct tfc__remote_sub *sub)
 	sub->call = NULL;
 }
 
+/* A malformed event is requested again: it may be intact the second time. What arrives until an
+ * event was reported does not shorten the delay, because the same event may be malformed again. */
+static void fail_reading(struct tfc__remote_sub *sub, int code)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	if (code == TFC_ENOMEM)
+		tfc__fail_nomem(&error, "gateway");
+	else
+		tfc__fail(&error, TFC_ELOST, "gateway", 0, "the gateway sent a malformed event");
+	sub->is_unreadable = true;
+	give_up_call(sub);
+	drop_items(sub);
+	count_held(sub);
+	try_later(sub, &error);
+}
+
+static void reset_delay(struct tfc__remote_sub *sub)
+{
+	sub->delay = sub->lost_since = 0;
+	sub->is_wait_logged = false;
+}
+
 static void on_item(void *user, const void *data, size_t len)
 {
 	struct tfc__remote_sub *sub = user;
 	struct item *item = malloc(sizeof(*item) + len);
 	sub->was_up = true;
-	sub->delay = sub->lost_since = 0;
-	sub->is_wait_logged = false;
+	if (!sub->is_unreadable)
+		reset_delay(sub);
 	if (!item) {
-		tfc_error error = TFC_ERROR_INIT;
-		tfc__fail_nomem(&error, "gateway");
-		give_up_call(sub);
-		drop_items(sub);
-		try_later(sub, &error);
-	} else {
-		item->len = len;
-		memcpy(item->data, data, len);
-		tfc__list_append(&sub->items, &item->link);
-		tfc__sub_wake(&sub->base);
+		fail_reading(sub, TFC_ENOMEM);
+		return;
 	}
+	item->len = len;
+	memcpy(item->data, data, len);
+	tfc__list_append(&sub->items, &item->link);
+	sub->item_bytes += len;
+	count_held(sub);
+	tfc__sub_wake(&sub->base);
 }
 
 /* ---- reporting */
@@ -201,6 +227,7 @@ static int take_item(struct tfc__remote_sub *sub)
 	if (sub->item && sub->call)
 		tfc__rpc_more(sub->call, 1);
 	drop_item(sub);
+	count_held(sub);
 	if (tfc__list_is_empty(&sub->items))
 		return 0;
 	struct item *item = tfc__container_of(sub->items.next, struct item, link);
@@ -285,6 +312,9 @@ static int report_event(struct tfc__remote_sub *sub)
 		tfc__watch_position_remove(&sub->position, event->node);
 	sub->has_event = false;
 	sub->has_place = true;
+	if (sub->is_unreadable)
+		reset_delay(sub);
+	sub->is_unreadable = false;
 	if (event->kind == TFC_EVENT_LIVE)
 		sub->wants_live = false;
 	if (!sub->is_bare && sub->is_watch)
@@ -297,21 +327,11 @@ static int report_event(struct tfc__remote_sub *sub)
 	return 1;
 }
 
-/* A malformed event is requested again: it may be intact the second time. */
-static void fail_reading(struct tfc__remote_sub *sub, int code)
-{
-	tfc_error error = TFC_ERROR_INIT;
-	if (code == TFC_ENOMEM)
-		tfc__fail_nomem(&error, "gateway");
-	else
-		tfc__fail(&error, TFC_ELOST, "gateway", 0, "the gateway sent a malformed event");
-	give_up_call(sub);
-	drop_items(sub);
-	try_later(sub, &error);
-}
-
 static int report_next(tfc_sub *base)
 {
+	static const tfc_error silent = {
+		.code = TFC_ELOST,
+		.text = "the gateway ended the subscription before the job ended"};
 	struct tfc__remote_sub *sub = of(base);
 	int code = 1;
 	while (code > 0 && !sub->has_event)
@@ -320,6 +340,10 @@ static int report_next(tfc_sub *base)
 		code = report_event(sub);
 	if (code < 0)
 		fail_reading(sub, code);
+	if (code == 0 && sub->is_stream_over) { /* and END was not among the items */
+		sub->is_stream_over = false;
+		try_later(sub, &silent);
+	}
 	if (code != 0 || !sub->is_lost)
 		return code > 0;
 	tfc__sub_report_lost(base, sub->job, &sub->error);

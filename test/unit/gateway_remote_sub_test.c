@@ -69,11 +69,17 @@ static struct seen {
 	uint32_t pause_at, close_at; /* after so many lines */
 	uint32_t lines;
 	bool is_over;
+	bool may_be_lost;
+	char lost[128]; /* the text of LOST */
 } seen;
 
 static void on_event(void *user, const tfc_event *event)
 {
-	assert_int_not_equal(event->kind, TFC_EVENT_LOST);
+	if (event->kind == TFC_EVENT_LOST) {
+		assert_true(seen.may_be_lost);
+		assert_int_equal(event->error_code, TFC_ELOST);
+		strcpy(seen.lost, event->text);
+	}
 	seen.is_over |= event->kind == TFC_EVENT_END;
 	if (event->kind != TFC_EVENT_OUTPUT)
 		return;
@@ -116,6 +122,19 @@ static void subscribe(bool is_bare, tfc_event_fn fn, uint32_t pause_at, uint32_t
 	assert_string_equal(cursor, "");
 }
 
+static void await_requests(uint32_t count)
+{
+	while (request_count < count)
+		assert_true(tfc_ctx_run(ctx, 10000) >= 0);
+}
+
+static void await_lost(const char *text)
+{
+	while (!seen.lost[0])
+		assert_true(tfc_ctx_run(ctx, 10000) >= 0);
+	assert_string_equal(seen.lost, text);
+}
+
 static void finish(void)
 {
 	tfc_sub_close(seen.sub);
@@ -134,8 +153,10 @@ static void each_line_has_its_cursor_and_may_be_paused_at(void **state)
 	rpc_run(ctx);
 	assert_string_equal(seen.text, "ab");
 	assert_string_equal(seen.cursor, "5_0.10+4");
+	assert_int_equal(credits, 0);
 	tfc_sub_resume(seen.sub);
 	rpc_run(ctx);
+	assert_int_equal(credits, 1);
 	assert_string_equal(seen.text, "abc");
 	assert_string_equal(seen.cursor, "5_0.10+6");
 	assert_true(seen.is_over);
@@ -181,9 +202,9 @@ static void malformed_lines_are_requested_again(void **state)
 		uint64_t skip;
 	} batches[] = {
 		{TABLE, TABLE_LEN, "a\nb\nc", "ab", "5_0.10+4", 6},
-		{TABLE, TABLE_LEN, "a\nb\nc\nd\n", "abc", "5_0.10+6", 6},
-		{TABLE, TABLE_LEN - 1, TEXT, "a", "5_0.10+2", 6}, /* more text than lines */
-		{TABLE, TABLE_LEN, TEXT, "ab", "5_0.10+4", 7},    /* not the end that was said */
+		{TABLE, TABLE_LEN, "a\nb\nc\nd\n", "abc", "5_0.10+6", 6}, /* more text than lines */
+		{"\x18\x10\x02\x10\x02\x14", 6, TEXT, "a", "5_0.10+2", 6}, /* "b" lacks its time */
+		{TABLE, TABLE_LEN, TEXT, "ab", "5_0.10+4", 7}, /* not the end that was said */
 		{"\x80", 1, TEXT, "", "", 6},
 	};
 	for (size_t i = 0; i < sizeof(batches) / sizeof(batches[0]); i++) {
@@ -192,11 +213,93 @@ static void malformed_lines_are_requested_again(void **state)
 			   batches[i].text, batches[i].skip);
 		rpc_run(ctx);
 		assert_string_equal(seen.text, batches[i].seen);
-		while (request_count < 2)
-			assert_true(tfc_ctx_run(ctx, 10000) >= 0);
+		await_requests(2);
 		assert_string_equal(cursor, batches[i].cursor);
 		finish();
 	}
+}
+
+static void send_malformed(void)
+{
+	send_event(TFC_EVENT_OUTPUT, "\x80", 1, TEXT, 6);
+	rpc_run(ctx);
+}
+
+/* The delays grow, until a line could be reported. */
+static void a_batch_that_stays_malformed_ends_in_lost(void **state)
+{
+	uint64_t begun = tfc__now();
+	uint32_t sent = 0;
+	subscribe(false, on_event, 0, 0);
+	while (sent < 4) {
+		send_malformed();
+		await_requests(++sent + 1);
+	}
+	assert_true(tfc__now() >= begun + (0 + 50 + 100 + 200) * TFC__MS);
+	send_event(TFC_EVENT_OUTPUT, TABLE, TABLE_LEN, TEXT, 6);
+	rpc_run(ctx);
+	assert_string_equal(seen.text, "abc");
+	begun = tfc__now();
+	seen.may_be_lost = true;
+	route.patience_ms = 500;
+	for (sent = 0; !seen.lost[0]; sent++) {
+		uint32_t count = request_count;
+		send_malformed();
+		while (request_count == count && !seen.lost[0])
+			assert_true(tfc_ctx_run(ctx, 10000) >= 0);
+	}
+	assert_string_equal(seen.lost, "the gateway sent a malformed event");
+	assert_true(tfc__now() >= begun + 500 * TFC__MS);
+	assert_in_range(sent, 1, 6); /* at 0, 0, 50, 150, 350 and 750 ms */
+	assert_string_equal(cursor, "5_0.10+6");
+	route.patience_ms = 60000;
+	finish();
+}
+
+/* Also when the end arrives while items wait to be reported. */
+static void a_stream_that_ends_without_end_is_requested_again(void **state)
+{
+	subscribe(false, on_event, 2, 0);
+	send_event(TFC_EVENT_OUTPUT, TABLE, TABLE_LEN, TEXT, 6);
+	answer(--request_count, 0);
+	rpc_run(ctx);
+	assert_string_equal(seen.text, "ab");
+	assert_int_equal(request_count, 0);
+	tfc_sub_resume(seen.sub);
+	await_requests(1);
+	assert_string_equal(seen.text, "abc");
+	assert_string_equal(cursor, "5_0.10+6");
+	seen.may_be_lost = true;
+	route.patience_ms = 100;
+	while (!seen.lost[0]) {
+		if (request_count)
+			answer(--request_count, 0);
+		assert_true(tfc_ctx_run(ctx, 10000) >= 0);
+	}
+	await_lost("the gateway ended the subscription before the job ended");
+	route.patience_ms = 60000;
+	finish();
+}
+
+static void a_large_item_counts_while_it_is_held(void **state)
+{
+	enum { LARGE = 1 << 20 };
+	char *text = malloc(LARGE + 3);
+	assert_non_null(text);
+	memset(text, 'x', LARGE);
+	strcpy(text + LARGE, "\nb");
+	subscribe(false, on_event, 0, 0);
+	size_t held = seen.sub->held;
+	assert_true(held < LARGE);
+	tfc_sub_pause(seen.sub);
+	send_event(TFC_EVENT_OUTPUT, TABLE, TABLE_LEN, text, 6);
+	rpc_run(ctx);
+	assert_in_range(seen.sub->held, LARGE, LARGE + held);
+	tfc_sub_resume(seen.sub);
+	await_requests(2);
+	assert_int_equal(seen.sub->held, held);
+	free(text);
+	finish();
 }
 
 static void note_batch(void *user, const tfc_event *event)
@@ -233,6 +336,9 @@ int main(void)
 		TEST(a_connection_lost_within_a_batch_continues_behind_the_last_line),
 		TEST(closing_within_a_batch_is_legal),
 		TEST(malformed_lines_are_requested_again),
+		TEST(a_batch_that_stays_malformed_ends_in_lost),
+		TEST(a_stream_that_ends_without_end_is_requested_again),
+		TEST(a_large_item_counts_while_it_is_held),
 		TEST(a_batch_is_passed_on_as_it_is),
 	};
 	return cmocka_run_group_tests_name("gateway_remote_sub", tests, NULL, NULL);
