@@ -43,7 +43,9 @@ struct local_sub {
 	struct tfc__link reading;               /* tasks whose log is being read */
 	struct tfc__local_reading *all_reading; /* of its gateway; valid until detach */
 	struct tfc__link waiting;               /* in all_reading->waiting */
-	uint32_t turns;  /* turns of reading while other subscriptions waited */
+	uint32_t turns;                         /* of reading while other subscriptions waited */
+	/* In this turn. Each counts as a turn, because it has as many lines. */
+	uint32_t whole_batches;
 	uint32_t coming; /* tasks with is_coming */
 	struct tfc__link grown;
 	struct tfc__link rests;

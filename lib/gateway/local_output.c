@@ -80,7 +80,8 @@ void tfc__local_suspend(tfc_sub *base, bool is_suspended)
 	struct tfc__local_reading *all = sub->all_reading;
 	bool is_over = is_suspended;
 	if (!tfc__list_is_empty(&sub->reading) && !tfc__list_is_empty(&all->waiting))
-		is_over = ++sub->turns >= READ_TURNS || is_suspended;
+		is_over = (sub->turns += 1 + sub->whole_batches) >= READ_TURNS || is_suspended;
+	sub->whole_batches = 0;
 	if (is_over) {
 		sub->turns = 0;
 		TFC__LIST_EACH (link, &sub->reading)

@@ -19,7 +19,7 @@
 #define LATER (50 * TFC__MS)
 #define RETRIES 20 /* then the end of an attempt is reported without the rest of its output */
 #define LINES_PER_TASK 64 /* before the next task's turn: opening a log is expensive */
-#define LINES_AT_ONCE 64  /* lines for another process that count as one event */
+#define LINES_AT_ONCE 64  /* lines for another process that count as one event of a turn */
 #define LOST_PATIENCE (10 * TFC__SECOND) /* for an unreachable node */
 #define GONE_PATIENCE TFC__SECOND        /* for a node that was lost together with the attempt */
 
@@ -337,6 +337,7 @@ static int report_next(tfc_sub *base)
 	while (sub->is_bare && is_reported && sub->now.event.kind == TFC_EVENT_OUTPUT &&
 	       !base->is_paused && !base->is_closed && ++lines < LINES_AT_ONCE)
 		is_reported = report_one(sub);
+	sub->whole_batches += lines == LINES_AT_ONCE;
 	return is_reported || lines;
 }
 

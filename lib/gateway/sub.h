@@ -12,7 +12,9 @@
 struct tfc__sub_event;
 
 struct tfc__sub_ops {
-	int (*report)(tfc_sub *sub);  /* reports one event: 1, or 0 if there is none now */
+	/* Reports an event: 1, or 0 if there is none now. Of lines for another process, which are
+	 * cheap, it reports up to 64. */
+	int (*report)(tfc_sub *sub);
 	void (*detach)(tfc_sub *sub); /* releases the source of its events; called once */
 	void (*free)(tfc_sub *sub);   /* after detach */
 	const struct tfc__sub_event *(*event)(const tfc_sub *sub);
@@ -58,8 +60,7 @@ static inline const struct tfc__sub_event *tfc__sub_event(const tfc_sub *sub)
 /* Call when there may be an event to report. */
 void tfc__sub_wake(tfc_sub *sub);
 
-/* Reports one event, of a subscription with `wake`: 1, or 0 if there is none now. The subscription
- * may be closed inside. */
+/* Calls `report` of a subscription with `wake`. The subscription may be closed inside. */
 int tfc__sub_pull(tfc_sub *sub);
 
 /* Pauses it for an unknown time, so it closes its files. Not inside fn. */

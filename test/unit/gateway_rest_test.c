@@ -20,7 +20,8 @@
 #include "gateway/internal.h"
 
 #define RECORDS 32
-#define STEP 100 /* of positions, from record to record */
+#define LOGS_READ_MAX 32 /* that a gateway reads at one time */
+#define STEP 100         /* of positions, from record to record */
 
 struct played_record {
 	uint32_t attempt;
@@ -266,9 +267,10 @@ static void on_event(void *user, const tfc_event *event)
 	follower->before[follower->count++] = follower->said;
 }
 
+static struct tfc__local_reading reading;
+
 static void follow(struct world *w, struct follower *follower, const char *cursor, bool is_bare)
 {
-	static struct tfc__local_reading reading;
 	const tfc_subscribe_options options = {.size = sizeof(options),
 					       .cursor = cursor,
 					       .wants_live = 1};
@@ -519,6 +521,53 @@ static void a_node_that_is_no_member_is_asked_again_at_the_end(void **state)
 	close_world(&w);
 }
 
+/* ---- logs that are read at the same time */
+
+static uint32_t first_lines, second_lines;
+static uint32_t first_lines_before; /* when the second subscription reported its first line */
+
+static void count_line(void *user, const tfc_event *event)
+{
+	if (event->kind != TFC_EVENT_OUTPUT)
+		return;
+	if (user == &second_lines && !second_lines)
+		first_lines_before = first_lines;
+	++*(uint32_t *)user;
+}
+
+/* Lines for another process are reported in batches, of which a turn has many. */
+static void a_subscription_with_much_output_yields_to_one_that_waits(void **state)
+{
+	enum { LINES = 20000 };
+	static const tfc_subscribe_options options = {.size = sizeof(options)};
+	static char text[2 * LINES + 1];
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_sub *first, *second;
+	struct world w;
+	open_world(&w);
+	for (size_t i = 0; i < 2 * LINES; i++)
+		text[i] = i % 2 ? '\n' : 'x';
+	start(&w, 1, &w.a);
+	say(&w.a, 1, text);
+	reading.count += LOGS_READ_MAX - 1;
+	first_lines = second_lines = 0;
+	assert_int_equal(tfc__local_subscribe(w.ctx, NULL, &reading, w.record, &options, true,
+					      count_line, &first_lines, &error, &first),
+			 TFC_OK);
+	assert_int_equal(tfc__local_subscribe(w.ctx, NULL, &reading, w.record, &options, true,
+					      count_line, &second_lines, &error, &second),
+			 TFC_OK);
+	turn(&w);
+	assert_in_range(first_lines_before, 1, LINES / 2);
+	assert_int_equal(first_lines, LINES);
+	assert_int_equal(second_lines, LINES);
+	tfc_sub_close(first);
+	tfc_sub_close(second);
+	assert_int_equal(reading.count, LOGS_READ_MAX - 1);
+	reading.count = 0;
+	close_world(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -528,6 +577,7 @@ int main(void)
 		cmocka_unit_test(the_end_of_the_job_does_not_wait_for_a_node_that_stays_away),
 		cmocka_unit_test(what_is_missing_at_the_end_is_reported),
 		cmocka_unit_test(a_node_that_is_no_member_is_asked_again_at_the_end),
+		cmocka_unit_test(a_subscription_with_much_output_yields_to_one_that_waits),
 	};
 	return cmocka_run_group_tests_name("gateway_rest", tests, NULL, NULL);
 }
