@@ -227,17 +227,14 @@ static void end_stream(struct call *call)
 /* Without credit or buffer space, nothing is read for the stream and no files stay open. */
 static void suspend_or_resume(struct call *call)
 {
-	if (tfc__rpc_credit(call->request)) {
-		if (call->sub->is_paused)
-			tfc_sub_resume(call->sub);
-		return;
-	}
-	tfc__sub_suspend(call->sub);
-	if (tfc__sub_item_is_empty(&call->item))
-		tfc__sub_item_fini(&call->item);
+	if (!tfc__rpc_credit(call->request))
+		tfc__sub_suspend(call->sub);
+	else if (call->sub->is_paused)
+		tfc_sub_resume(call->sub);
 }
 
-/* Sends the pending events if credit and buffer space allow; otherwise pauses the subscription. */
+/* Sends the pending events if credit and buffer space allow; otherwise pauses the subscription. The
+ * buffers are not kept between turns: their memory does not count against the client. */
 static void flush(struct call *call)
 {
 	int code = tfc__sub_item_is_empty(&call->item) ? TFC_OK : send_events(call);
@@ -250,10 +247,12 @@ static void flush(struct call *call)
 			  tfc_err_text(code));
 		call->is_ended = true;
 	}
-	if (call->is_ended)
+	if (call->is_ended) {
 		end_stream(call);
-	else
-		suspend_or_resume(call);
+		return;
+	}
+	tfc__sub_item_fini(&call->item);
+	suspend_or_resume(call);
 }
 
 /* The host may hide a job from a watch. */
