@@ -327,7 +327,7 @@ enum tfc_event_kind {
 typedef struct tfc_event {
 	uint32_t size;    /* of the struct that the library has; a copy sets sizeof(tfc_event) */
 	uint32_t kind;    /* enum tfc_event_kind */
-	uint64_t time_ns; /* CLOCK_REALTIME */
+	uint64_t time_ns; /* CLOCK_REALTIME; SUBMITTED, ENDED: of the submit, of the end */
 	uint64_t epoch;   /* of the maintainer, from 1 */
 
 	/* The job. */
@@ -352,17 +352,19 @@ typedef struct tfc_event {
 	int32_t pid;         /* 0: it never ran */
 	uint32_t isolation;  /* enum tfc_isolation; 0: it never ran */
 
-	/* How it ended: TASK in a terminal state, END. A TASK event of a stall has only the reason
-	 * TFC_END_STALLED. */
+	/* How it ended: TASK in a terminal state, END; ENDED: reason, exit_code, signal and
+	 * error_code. A TASK event of a stall has only the reason TFC_END_STALLED. */
 	uint32_t reason;      /* enum tfc_end_reason */
 	uint32_t exit_reason; /* TASK: enum tfc_exit_reason, whatever `reason` is */
 	int32_t exit_code;    /* of a process that exited: 0 to 255; else 0 */
 	int32_t signal;       /* that killed the process; else 0 */
-	int32_t error_code;   /* enum tfc_err: of a process that never ran; of LOST; else 0 */
-	uint64_t user_us;     /* CPU time in user mode, microseconds */
-	uint64_t system_us;   /* CPU time in the kernel, microseconds */
+	int32_t error_code; /* enum tfc_err: of a process that never ran; of LOST, NODE_UNSEEN; else
+			       0 */
+	uint64_t user_us;   /* CPU time in user mode, microseconds */
+	uint64_t system_us; /* CPU time in the kernel, microseconds */
 	uint64_t max_rss_kib; /* largest resident set */
-	const char *text;     /* TASK, JOB, GAP, END, LOST: a message for people; or "" */
+	const char *text; /* TASK, JOB, GAP, END, LOST, and of a watch SUBMITTED, CHANGED, ENDED,
+			     NODE_UNSEEN: a message for people; or "" */
 
 	/* END */
 	const char *const *log_tail; /* last lines of the deciding task; NULL-terminated */
@@ -494,8 +496,9 @@ TFC_API int tfc_watch_options_init(tfc_watch_options *options, uint32_t size);
  * or refuses is reported by NODE_UNSEEN, also when it does not respond for 3 s at first or is not a
  * member any more. LIVE comes once each member is seen or unseen.
  *
- * A cursor holds the position for each node, about 115 bytes a node. Between NODE_RESET and
- * NODE_SEEN it does not advance for that node: a watch that continues there replays the node.
+ * A cursor holds the position for each node, about 115 bytes a node; one of more than 4,096 nodes
+ * is refused. Between NODE_RESET and NODE_SEEN it does not advance for that node: a watch that
+ * continues there replays the node.
  *
  * The caller owns *ret_sub. Thread: the context's. Errors: as tfc_gateway_subscribe. A watch that
  * cannot begin or continue reports TFC_EVENT_LOST: TFC_EINVAL (the cursor), TFC_EACCES, TFC_ENOTSUP

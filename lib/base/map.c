@@ -73,6 +73,13 @@ void tfc__map_remove(struct tfc__map *map, uint64_t key)
 	map->count--;
 }
 
+void tfc__map_clear(struct tfc__map *map)
+{
+	for (uint32_t i = 0; i < map->capacity; i++)
+		map->entries[i].is_used = false;
+	map->count = 0;
+}
+
 void tfc__map_fini(struct tfc__map *map)
 {
 	free(map->entries);

@@ -32,6 +32,7 @@ bool tfc__map_set(struct tfc__map *map, uint64_t key, uint32_t value);
 uint32_t tfc__map_get(const struct tfc__map *map, uint64_t key, uint32_t none);
 
 void tfc__map_remove(struct tfc__map *map, uint64_t key); /* a no-op when the key is absent */
+void tfc__map_clear(struct tfc__map *map);                /* keeps its memory */
 void tfc__map_fini(struct tfc__map *map);
 
 #endif

@@ -6,7 +6,8 @@
  * `changed` once, at its latest change: the lists are as long as there are jobs, however many
  * changes there are. Of a forgotten job a tombstone stays in `changed`, for the latest
  * TFC__TOMBSTONES_MAX of them. A reader has a marker in each list, so that its next change is found
- * in constant time, and a slow reader costs nothing: it finds each job at its latest state.
+ * without a search: it skips the markers of other readers at most. A slow reader costs nothing: it
+ * finds each job at its latest state.
  *
  * A position is valid within one incarnation of the list, unless a tombstone behind it was dropped.
  */
@@ -37,8 +38,9 @@ struct tfc__changes {
 	uint64_t dropped;            /* of the latest tombstone that was dropped; 0: none was */
 	struct tfc__link tombstones; /* struct tombstone, the oldest first */
 	uint32_t tombstone_count;
-	bool is_complete;               /* all stored jobs have been read */
-	struct tfc__observers watchers; /* event NULL: there is something new to read */
+	bool is_complete; /* all stored jobs have been read */
+	/* event NULL: there is something new to read, or the stored jobs cannot be read */
+	struct tfc__observers watchers;
 };
 
 void tfc__changes_init(struct tfc__changes *changes, uint64_t incarnation);

@@ -120,6 +120,9 @@ struct tfc__directory_match {
 void tfc__directory_match(struct tfc__directory *directory, const char *job,
 			  struct tfc__directory_match *ret_match);
 
+/* Returns TFC_OK, or the reason why jobs cannot be found yet. */
+int tfc__directory_check_loaded(const struct tfc__directory *directory, tfc_error *error);
+
 /* Finds a job by id, unambiguous prefix of an id, or name (the latest job of that name). Returns
  * TFC_ENOENT, TFC_EINVAL (ambiguous), or TFC_EPARSE (its record is damaged). */
 int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_error *error,

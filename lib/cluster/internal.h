@@ -59,8 +59,6 @@ static inline struct tfc__record *record_of(struct tfc__link *link)
 
 /* ---- directory.c */
 
-/* Returns TFC_OK, or the reason why jobs cannot be found yet. */
-int tfc__directory_check_loaded(const struct tfc__directory *directory, tfc_error *error);
 /* A job has ended. */
 void tfc__directory_count_end(struct tfc__directory *directory);
 /* The record is stored and in the list of records: watches report it from now on. */

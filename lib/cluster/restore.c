@@ -272,6 +272,7 @@ static void fail_loading(struct tfc__directory *directory, const tfc_error *erro
 {
 	directory->load_error = *error;
 	tfc__fail_prefix(&directory->load_error, error->code, "cannot read the store: ");
+	tfc__observers_notify(&directory->changes.watchers, NULL);
 	if (directory->is_late)
 		tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "", "%s",
 			 directory->load_error.text);

@@ -1,5 +1,6 @@
 #include "gateway/event_wire.h"
 
+#include "gateway/sub.h"
 #include "proc/proc.h"
 #include <tfcluster/log.h>
 
@@ -106,13 +107,7 @@ static const struct tfc__field rows[] = {
 };
 
 static const struct tfc__sub_event nothing = {
-	.event = {.size = sizeof(tfc_event),
-		  .cursor = "",
-		  .task_type = "",
-		  .node = "",
-		  .address = "",
-		  .text = "",
-		  .data = ""},
+	.event = TFC__EVENT_INIT,
 	.mark = {.task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
 		 .rest = UINT32_MAX,
@@ -131,7 +126,7 @@ static const struct tfc__field head_rows[] = {
 	HEAD("name", TFC__STRING, name, TFC__V0_2),
 	HEAD("tag", TFC__BYTES, host_tag, TFC__V0_2, .count = offsetof(tfc_event, host_tag_len)),
 };
-static const tfc_event no_head = {.job = "", .name = "", .host_tag = ""};
+static const tfc_event no_head = TFC__EVENT_INIT;
 static const struct tfc__fields head_fields = TFC__FIELDS(head_rows, tfc_event, &no_head);
 
 /* ---- writing */

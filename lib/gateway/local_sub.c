@@ -36,22 +36,15 @@ static struct local_sub *of(tfc_sub *sub)
 static tfc_event *begin_event(struct local_sub *sub, uint32_t kind)
 {
 	const struct tfc__record *record = sub->record;
-	sub->now.event = (tfc_event){
-		.size = sizeof(tfc_event),
-		.kind = kind,
-		.cursor = "",
-		.job = record->id,
-		.name = record->job->name,
-		.host_tag = record->host_tag,
-		.host_tag_len = record->host_tag_len,
-		.job_state = sub->job_state,
-		.task_type = "",
-		.node = "",
-		.address = "",
-		.text = "",
-		.data = "",
-	};
-	return &sub->now.event;
+	tfc_event *event = &sub->now.event;
+	*event = (tfc_event)TFC__EVENT_INIT;
+	event->kind = kind;
+	event->job = record->id;
+	event->name = record->job->name;
+	event->host_tag = record->host_tag;
+	event->host_tag_len = record->host_tag_len;
+	event->job_state = sub->job_state;
+	return event;
 }
 
 static void name_task(const struct local_sub *sub, uint32_t task, tfc_event *event)

@@ -9,6 +9,7 @@
 
 struct node_watch {
 	tfc_sub base;
+	const struct tfc__directory *directory;
 	struct tfc__changes *changes;
 	const char *node; /* its name; borrowed from the agent */
 	struct tfc__changes_reader reader;
@@ -17,7 +18,8 @@ struct node_watch {
 	struct tfc__sub_event now;         /* the event that is being reported */
 	bool has_begun;
 	bool is_replaying;
-	bool is_seen; /* NODE_SEEN was reported */
+	bool is_seen;   /* NODE_SEEN was reported */
+	bool is_unseen; /* NODE_UNSEEN was reported */
 };
 
 static struct node_watch *of(const tfc_sub *sub)
@@ -27,20 +29,19 @@ static struct node_watch *of(const tfc_sub *sub)
 
 tfc_event tfc__watch_event(uint32_t kind, const char *node)
 {
-	return (tfc_event){
-		.size = sizeof(tfc_event),
-		.kind = kind,
-		.time_ns = tfc__wall(),
-		.cursor = "",
-		.job = "",
-		.name = "",
-		.host_tag = "",
-		.task_type = "",
-		.node = node,
-		.address = "",
-		.text = "",
-		.data = "",
-	};
+	tfc_event event = TFC__EVENT_INIT;
+	event.kind = kind;
+	event.time_ns = tfc__wall();
+	event.node = node;
+	return event;
+}
+
+tfc_event tfc__watch_unseen(const char *node, const tfc_error *why)
+{
+	tfc_event event = tfc__watch_event(TFC_EVENT_NODE_UNSEEN, node);
+	event.error_code = why->code;
+	event.text = why->text;
+	return event;
 }
 
 /* Until the replay is over, the position is the beginning: a watch that is continued from the
@@ -49,24 +50,11 @@ static int report(struct node_watch *watch, const tfc_event *event)
 {
 	struct tfc__changes_position *at = &watch->now.mark.at;
 	watch->now.event = *event;
-	*at = watch->reader.at;
+	*at = watch->has_begun ? watch->reader.at : watch->from;
 	if (watch->is_replaying)
 		*at = (struct tfc__changes_position){.incarnation = 0};
 	watch->base.fn(watch->base.user, &watch->now.event);
 	return 1;
-}
-
-static void set_end(tfc_event *event, const struct tfc__journal *journal)
-{
-	const struct tfc__journal_entry *end = &journal->entries[journal->count - 1];
-	if (end->kind != TFC_EVENT_END)
-		return;
-	event->reason = end->reason;
-	event->time_ns = end->time_ns;
-	if (end->reason == TFC_END_EXIT)
-		event->exit_code = end->end.status;
-	else if (end->reason == TFC_END_SIGNAL)
-		event->signal = end->end.status;
 }
 
 static int report_job(struct node_watch *watch, const struct tfc__record *record, uint32_t kind)
@@ -89,8 +77,27 @@ static int report_job(struct node_watch *watch, const struct tfc__record *record
 		event.time_ns = record->submitted_ns;
 	if (journal->said)
 		event.text = journal->entries[journal->said - 1].text;
-	if (has_ended && journal->count)
-		set_end(&event, journal);
+	if (kind == TFC_EVENT_ENDED && journal->count) {
+		const struct tfc__journal_entry *last = &journal->entries[journal->count - 1];
+		const struct tfc__journal_exit end = tfc__journal_exit(last);
+		event.time_ns = last->time_ns;
+		event.reason = last->reason;
+		event.exit_code = end.code;
+		event.signal = end.signal;
+		event.error_code = end.error;
+	}
+	return report(watch, &event);
+}
+
+/* The store could not be read: that does not change. */
+static int report_unread(struct node_watch *watch)
+{
+	tfc_error why = TFC_ERROR_INIT;
+	int code = tfc__directory_check_loaded(watch->directory, &why);
+	if (code == TFC_OK || code == TFC_EAGAIN || watch->is_unseen)
+		return 0;
+	watch->is_unseen = true;
+	const tfc_event event = tfc__watch_unseen(watch->node, &why);
 	return report(watch, &event);
 }
 
@@ -101,7 +108,7 @@ static int report_next(tfc_sub *base)
 	bool has_appeared;
 	tfc_event event;
 	if (!watch->changes->is_complete)
-		return 0;
+		return report_unread(watch);
 	if (!watch->has_begun || !tfc__changes_is_valid(watch->changes, reader)) {
 		watch->is_replaying = !tfc__changes_begin(watch->changes, reader,
 							  watch->has_begun ? &reader->at
@@ -165,6 +172,7 @@ int tfc__node_watch(tfc_ctx *ctx, struct tfc__link *list, struct tfc__directory 
 	struct node_watch *watch = calloc(1, sizeof(*watch));
 	if (!watch)
 		return tfc__fail_nomem(error, "gateway");
+	watch->directory = directory;
 	watch->changes = tfc__directory_changes(directory);
 	watch->node = tfc__agent_name(tfc__directory_agent(directory));
 	if (from)

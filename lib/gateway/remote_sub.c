@@ -9,8 +9,9 @@
 #include "gateway/question.h"
 #include "gateway/watch_position.h"
 
-#define ITEM_BYTES (128u << 10) /* memory of a usual item, with the events read from it */
-#define TASKS_MAX 65536         /* tasks in a cursor */
+#define ITEM_BYTES (128u << 10)      /* memory of a usual item, with the events read from it */
+#define WATCH_ITEM_BYTES (16u << 10) /* of a member's watch, whose items are short */
+#define TASKS_MAX 65536              /* tasks in a cursor */
 #define DELAY_FIRST (50 * TFC__MS)
 #define DELAY_MAX (2 * TFC__SECOND)
 #define UNKNOWN_PATIENCE (20 * TFC__SECOND) /* for a job that existed: its node may return */
@@ -93,7 +94,8 @@ static void drop_items(struct tfc__remote_sub *sub)
 
 static void count_held(struct tfc__remote_sub *sub)
 {
-	size_t window = sub->route->window * ITEM_BYTES;
+	bool is_small = sub->is_watch && sub->route->is_forwarded;
+	size_t window = sub->route->window * (is_small ? WATCH_ITEM_BYTES : ITEM_BYTES);
 	sub->base.held = (sub->item_bytes > window ? sub->item_bytes : window) +
 			 tfc__place_bytes(&sub->place) + tfc__watch_position_bytes(&sub->position);
 }
@@ -303,6 +305,9 @@ static int report_event(struct tfc__remote_sub *sub)
 {
 	tfc_event *event = &sub->event.event;
 	const struct tfc__mark *mark = &sub->event.mark;
+	if (sub->is_watch && event->kind != TFC_EVENT_LIVE &&
+	    !tfc__watch_position_is_node(event->node))
+		return TFC_EPARSE;
 	if (tfc__place_go(&sub->place, mark) < 0)
 		return TFC_ENOMEM;
 	if (mark->watch == TFC__WATCH_SET &&
@@ -395,6 +400,7 @@ void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const
 		.method = method,
 		.params = &params,
 		.credit = sub->route->window,
+		.is_low_priority = sub->route->is_low_priority,
 		.item_bytes = on_item,
 		.end = on_end,
 		.user = sub,

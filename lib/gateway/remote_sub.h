@@ -26,6 +26,7 @@ struct tfc__route {
 	uint32_t patience_ms; /* how long to retry before the subscription ends with LOST */
 	uint32_t window;      /* items in flight or buffered here */
 	bool is_forwarded;    /* it leads to a member, which must not forward the request */
+	bool is_low_priority; /* the watch of a client, with a call to each member */
 };
 
 /* job NULL: a watch of all jobs. `route` must live until the subscription is detached. TFC_ENOMEM.

@@ -22,7 +22,8 @@
 #include "gateway/search.h"
 #include "job/job.h"
 
-#define ITEM_BYTES (32u << 10) /* from this size on, an item is sent before the turn is over */
+#define ITEM_BYTES (32u << 10)
+#define WATCH_ITEM_BYTES (2u << 10)            /* for a node, which holds one item of each member */
 #define ANSWER_MAX (TFC__RPC_MESSAGE_MAX - 64) /* bytes of text in a message */
 
 struct tfc__gateway_service {
@@ -47,6 +48,7 @@ struct call {
 	struct tfc__peer_id who; /* of a watch */
 	tfc_sub *sub;
 	struct tfc__sub_item item; /* events that were not sent yet */
+	size_t item_bytes;         /* from this size on, it is sent before the turn is over */
 	bool is_ended;
 	tfc_error error; /* code below 0: the error with which the stream ends */
 };
@@ -275,7 +277,7 @@ static void on_event(void *user, const tfc_event *event)
 		return;
 	tfc__sub_item_add(&call->item, tfc__sub_event(call->sub));
 	call->is_ended = event->kind == TFC_EVENT_END;
-	if (tfc__sub_item_bytes(&call->item) >= ITEM_BYTES &&
+	if (tfc__sub_item_bytes(&call->item) >= call->item_bytes &&
 	    (send_events(call) < 0 || !tfc__rpc_credit(call->request)))
 		tfc_sub_pause(call->sub); /* for the remainder of the turn, too */
 }
@@ -321,6 +323,8 @@ static void begin_stream(struct call *call, const struct tfc__question *question
 		fail_call(call, &error);
 		return;
 	}
+	call->item_bytes = call->verb == TFC_VERB_WATCH && question->is_forwarded ? WATCH_ITEM_BYTES
+										  : ITEM_BYTES;
 	call->sub->turning = on_turn_begins;
 	call->sub->turned = on_turned;
 	tfc__rpc_watch(call->request, on_credit, on_cancel_stream, call);

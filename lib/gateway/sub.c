@@ -92,21 +92,12 @@ void tfc__sub_orphan(tfc_sub *sub)
 
 void tfc__sub_report_lost(tfc_sub *sub, const char *job, const tfc_error *error)
 {
-	const tfc_event event = {
-		.size = sizeof(event),
-		.kind = TFC_EVENT_LOST,
-		.time_ns = tfc__wall(),
-		.cursor = "",
-		.job = job,
-		.name = "",
-		.host_tag = "",
-		.task_type = "",
-		.node = "",
-		.address = "",
-		.error_code = error->code,
-		.text = error->text,
-		.data = "",
-	};
+	tfc_event event = TFC__EVENT_INIT;
+	event.kind = TFC_EVENT_LOST;
+	event.time_ns = tfc__wall();
+	event.job = job;
+	event.error_code = error->code;
+	event.text = error->text;
 	sub->is_ended = true;
 	sub->fn(sub->user, &event);
 }

@@ -11,6 +11,13 @@
 
 struct tfc__sub_event;
 
+/* An event with empty fields. */
+#define TFC__EVENT_INIT                                                                         \
+	{                                                                                       \
+		.size = sizeof(tfc_event), .cursor = "", .job = "", .name = "", .host_tag = "", \
+		.task_type = "", .node = "", .address = "", .text = "", .data = ""              \
+	}
+
 struct tfc__sub_ops {
 	/* Reports an event: 1, or 0 if there is none now. Of lines for another process, which are
 	 * cheap, it reports up to 64. */

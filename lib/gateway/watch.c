@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/name_table.h"
 #include "gateway/internal.h"
 #include "gateway/search.h"
 #include "member/member.h"
@@ -16,7 +17,8 @@
 /* The watch of one node. */
 struct source {
 	struct tfc__link link;
-	struct tfc__link ready; /* in all->ready: it may have something to report */
+	struct tfc__link ready;  /* in all->ready: it may have something to report */
+	struct tfc__named named; /* in all->names */
 	struct watch_all *all;
 	char node[64];
 	struct tfc__route route; /* of a member */
@@ -29,6 +31,7 @@ struct source {
 	bool is_unreported; /* `why` has to be reported */
 	bool is_refused;    /* the subscription has ended with LOST */
 	uint64_t open_at;   /* when to open it again; 0: it is open */
+	size_t held;        /* counted of it */
 	tfc_error why;      /* why it cannot be seen */
 };
 
@@ -36,10 +39,15 @@ struct watch_all {
 	tfc_sub base;
 	struct tfc__forwarder *forwarder;
 	struct tfc__link sources;
+	struct tfc__name_table names; /* of the sources */
 	struct tfc__link ready;
 	struct tfc__observer members; /* of the members */
 	struct tfc__timer timer;      /* silent and refused nodes */
 	struct tfc__watch_position position;
+	/* The slots of the position before this one are of the cursor. Those without a source are
+	 * of nodes that are not members. */
+	uint32_t unchecked;
+	size_t held;               /* of all sources */
 	struct tfc__sub_event now; /* the event that is being reported */
 	bool wants_live;           /* and LIVE was not reported yet */
 	bool is_bare;
@@ -62,22 +70,34 @@ static void make_ready(struct source *source)
 	tfc__sub_wake(&source->all->base);
 }
 
+/* What its client has to account for. */
+static void count_held(struct watch_all *all)
+{
+	all->base.held = sizeof(*all) + all->held + tfc__watch_position_bytes(&all->position);
+}
+
+static void set_held(struct source *source, size_t held)
+{
+	source->all->held += held - source->held;
+	source->held = held;
+	count_held(source->all);
+}
+
 /* ---- reporting */
 
-static int report(struct watch_all *all, const tfc_event *event, const struct tfc__mark *mark)
+static int report(struct watch_all *all, const char *node, const tfc_event *event,
+		  const struct tfc__mark *mark)
 {
 	if (mark->watch == TFC__WATCH_SET &&
-	    tfc__watch_position_set(&all->position, event->node, &mark->at) < 0)
+	    tfc__watch_position_set(&all->position, node, &mark->at) < 0)
 		return TFC_ENOMEM;
 	if (mark->watch == TFC__WATCH_REMOVE)
-		tfc__watch_position_remove(&all->position, event->node);
+		tfc__watch_position_remove(&all->position, node);
 	all->now.event = *event;
+	all->now.event.node = node;
 	all->now.mark = *mark;
 	all->now.event.cursor = all->is_bare ? "" : tfc__watch_position_text(&all->position);
-	all->base.held = tfc__watch_position_bytes(&all->position);
-	TFC__LIST_EACH (link, &all->sources)
-		all->base.held += sizeof(struct source) +
-				  (source_of(link)->sub ? source_of(link)->sub->held : 0);
+	count_held(all);
 	all->base.fn(all->base.user, &all->now.event);
 	return TFC_OK;
 }
@@ -96,7 +116,11 @@ static void on_event(void *user, const tfc_event *event)
 		source->is_seen = true;
 		source->is_unseen = source->is_unreported = false;
 	}
-	if (report(all, event, &tfc__sub_event(source->sub)->mark) == TFC_OK)
+	if (event->kind == TFC_EVENT_NODE_UNSEEN) {
+		source->is_seen = false;
+		source->is_unseen = true;
+	}
+	if (report(all, source->node, event, &tfc__sub_event(source->sub)->mark) == TFC_OK)
 		return;
 	tfc__fail_nomem(&source->why, "gateway");
 	source->is_refused = true;
@@ -104,17 +128,19 @@ static void on_event(void *user, const tfc_event *event)
 
 static int report_unseen(struct source *source)
 {
-	struct watch_all *all = source->all;
 	struct tfc__mark mark = tfc__no_mark;
-	tfc_event event = tfc__watch_event(TFC_EVENT_NODE_UNSEEN, source->node);
+	tfc_event event = tfc__watch_unseen(source->node, &source->why);
 	mark.watch = source->is_gone ? TFC__WATCH_REMOVE : TFC__WATCH_KEEP;
-	event.error_code = source->why.code;
-	event.text = source->why.text;
 	source->is_unreported = false;
 	source->is_unseen = true;
 	source->is_seen = false;
-	report(all, &event, &mark);
+	report(source->all, source->node, &event, &mark);
 	return 1;
+}
+
+static void say_gone(tfc_error *why, const char *node)
+{
+	tfc__fail(why, TFC_ENOENT, "gateway", 0, "node %.60s is no longer a member", node);
 }
 
 static void note_unseen(struct source *source, const tfc_error *why)
@@ -136,7 +162,9 @@ static void free_source(struct source *source)
 {
 	tfc__list_remove(&source->link);
 	tfc__list_remove(&source->ready);
+	tfc__name_remove(&source->named);
 	tfc_sub_close(source->sub);
+	set_held(source, 0);
 	free(source);
 }
 
@@ -146,10 +174,39 @@ static void close_refused(struct source *source)
 	tfc_error why = source->why;
 	tfc_sub_close(source->sub);
 	source->sub = NULL;
+	set_held(source, sizeof(*source));
 	source->is_refused = false;
 	source->open_at = tfc__now() + REFUSED_NS;
 	set_timer(source->all, source->open_at);
 	note_unseen(source, &why);
+}
+
+static struct source *find_source(struct watch_all *all, const char *node)
+{
+	struct tfc__named *named = tfc__name_find(&all->names, node);
+	return named ? tfc__container_of(named, struct source, named) : NULL;
+}
+
+/* The jobs of nodes in the cursor that are not members cannot be seen. A node that a client has
+ * invented costs nothing but its place in the cursor. */
+static int report_former_member(struct watch_all *all)
+{
+	struct tfc__mark mark = tfc__no_mark;
+	tfc_error why = TFC_ERROR_INIT;
+	char node[64];
+	if (all->unchecked > all->position.count)
+		all->unchecked = all->position.count;
+	while (all->unchecked > 0) {
+		memcpy(node, all->position.slots[--all->unchecked].node, sizeof(node));
+		if (find_source(all, node))
+			continue;
+		say_gone(&why, node);
+		tfc_event event = tfc__watch_unseen(node, &why);
+		mark.watch = TFC__WATCH_REMOVE;
+		report(all, node, &event, &mark);
+		return 1;
+	}
+	return 0;
 }
 
 static int report_live(struct watch_all *all)
@@ -161,7 +218,7 @@ static int report_live(struct watch_all *all)
 			return 0;
 	all->wants_live = false;
 	mark.watch = TFC__WATCH_KEEP;
-	report(all, &event, &mark);
+	report(all, "", &event, &mark);
 	return 1;
 }
 
@@ -187,6 +244,8 @@ static int report_next(tfc_sub *base)
 		int reported = source->sub ? tfc__sub_pull(source->sub) : 0;
 		if (base->is_closed)
 			return 1;
+		if (source->sub)
+			set_held(source, sizeof(*source) + source->sub->held);
 		if (source->is_refused)
 			close_refused(source);
 		else if (reported)
@@ -194,6 +253,8 @@ static int report_next(tfc_sub *base)
 		else
 			tfc__list_remove(&source->ready);
 	}
+	if (report_former_member(all))
+		return 1;
 	return all->wants_live ? report_live(all) : 0;
 }
 
@@ -248,6 +309,7 @@ static void open_source(struct source *source)
 	if (code == TFC_OK) {
 		tfc__work_cancel(&source->sub->work); /* it has no turns of its own */
 		source->sub->wake = on_wake;
+		set_held(source, sizeof(*source) + source->sub->held);
 		make_ready(source);
 		return;
 	}
@@ -272,39 +334,26 @@ static int add_source(struct watch_all *all, const char *node, bool is_here)
 		.patience_ms = UINT32_MAX,
 		.window = 1,
 		.is_forwarded = true,
+		.is_low_priority = all->is_bare,
 	};
 	tfc__list_init(&source->ready);
 	tfc__list_append(&all->sources, &source->link);
+	tfc__name_add(&all->names, &source->named, source->node);
+	set_held(source, sizeof(*source));
 	open_source(source);
 	set_timer(all, tfc__now() + SILENT_NS);
 	return TFC_OK;
 }
 
-static struct source *find_source(const struct watch_all *all, const char *node)
-{
-	TFC__LIST_EACH (link, &all->sources)
-		if (strcmp(source_of(link)->node, node) == 0)
-			return source_of(link);
-	return NULL;
-}
-
 static void remove_source(struct source *source)
 {
-	tfc__fail(&source->why, TFC_ENOENT, "gateway", 0, "node %.60s is no longer a member",
-		  source->node);
+	say_gone(&source->why, source->node);
 	source->is_gone = true;
+	source->open_at = 0;
 	tfc_sub_close(source->sub);
 	source->sub = NULL;
+	set_held(source, sizeof(*source));
 	make_ready(source);
-}
-
-static bool is_member(const struct watch_all *all, const char *node)
-{
-	struct tfc__gateway_member member = {NULL};
-	while (tfc__gateway_members_next(&all->forwarder->members, &member))
-		if (strcmp(member.name, node) == 0)
-			return true;
-	return false;
 }
 
 static int add_members(struct watch_all *all)
@@ -314,7 +363,7 @@ static int add_members(struct watch_all *all)
 	while (code == TFC_OK && tfc__gateway_members_next(&all->forwarder->members, &member)) {
 		struct source *source = find_source(all, member.name);
 		if (source && source->is_gone)
-			source = NULL, free_source(find_source(all, member.name));
+			free_source(source), source = NULL;
 		if (!source)
 			code = add_source(all, member.name, false);
 	}
@@ -329,9 +378,10 @@ static void on_members(struct tfc__observer *observer, const void *user)
 	struct source *source = find_source(all, event->member->name);
 	if (event->change == TFC__MEMBER_REMOVED && source && !source->is_here)
 		remove_source(source);
-	else if (event->change != TFC__MEMBER_REMOVED && !source && add_members(all) < 0)
-		set_timer(all, tfc__now() + TFC__SECOND);
-	else if (source && source->open_at)
+	else if (event->change != TFC__MEMBER_REMOVED && (!source || source->is_gone)) {
+		if (add_members(all) < 0)
+			set_timer(all, tfc__now() + TFC__SECOND);
+	} else if (source && source->open_at)
 		open_source(source);
 }
 
@@ -356,21 +406,6 @@ static void on_timer(struct tfc__timer *timer)
 			note_unseen(source, &silent);
 		}
 	}
-}
-
-/* Nodes in the cursor that are not members: their jobs cannot be seen. */
-static int add_former_members(struct watch_all *all)
-{
-	for (uint32_t i = 0; i < all->position.count; i++) {
-		const char *node = all->position.slots[i].node;
-		if (find_source(all, node) || is_member(all, node))
-			continue;
-		int code = add_source(all, node, false);
-		if (code < 0)
-			return code;
-		remove_source(find_source(all, node));
-	}
-	return TFC_OK;
 }
 
 /* ---- opening and closing */
@@ -419,6 +454,7 @@ int tfc__watch_all(struct tfc__forwarder *forwarder, struct tfc__link *list,
 	all->wants_live = options->wants_live;
 	all->is_bare = is_bare;
 	tfc__list_init(&all->sources);
+	tfc__names_init(&all->names);
 	tfc__list_init(&all->ready);
 	tfc__observer_init(&all->members, on_members);
 	tfc__timer_init(&all->timer, forwarder->ctx, on_timer);
@@ -430,12 +466,11 @@ int tfc__watch_all(struct tfc__forwarder *forwarder, struct tfc__link *list,
 		return tfc__fail(error, code, "gateway", 0,
 				 "cursor \"%.80s\" does not belong to a watch", options->cursor);
 	}
+	all->unchecked = all->position.count;
 	if (code == TFC_OK)
 		code = add_source(all, self, true);
 	if (code == TFC_OK)
 		code = add_members(all);
-	if (code == TFC_OK)
-		code = add_former_members(all);
 	if (code < 0) {
 		tfc_sub_close(&all->base);
 		return tfc__fail_nomem(error, "gateway");

@@ -11,7 +11,8 @@
 #include "gateway/watch_position.h"
 
 /* The jobs of this node. `from` may be NULL. Reports NODE_RESET if `from` cannot be continued, what
- * is known, NODE_SEEN, and changes from then on. TFC_ENOMEM. */
+ * is known, NODE_SEEN, and changes from then on; or NODE_UNSEEN if its store could not be read.
+ * TFC_ENOMEM. */
 int tfc__node_watch(tfc_ctx *ctx, struct tfc__link *list, struct tfc__directory *directory,
 		    const struct tfc__changes_position *from, tfc_event_fn fn, void *user,
 		    tfc_error *error, tfc_sub **ret_sub);
@@ -24,5 +25,7 @@ int tfc__watch_all(struct tfc__forwarder *forwarder, struct tfc__link *list,
 
 /* An event about the jobs of a node, with empty fields. */
 tfc_event tfc__watch_event(uint32_t kind, const char *node);
+/* NODE_UNSEEN; the text of `why` is borrowed. */
+tfc_event tfc__watch_unseen(const char *node, const tfc_error *why);
 
 #endif

@@ -4,21 +4,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tfcluster/error.h>
+#include "member/member.h"
 
 #define NUMBERS_LEN (3 * 17) /* ":0123456789abcdef" for each number */
-#define NODES_MAX 65536
 
-static struct tfc__watch_slot *find(struct tfc__watch_position *position, const char *node)
+bool tfc__watch_position_is_node(const char *name)
 {
-	for (uint32_t i = 0; i < position->count; i++) {
-		uint32_t at = (position->last + i) % position->count;
-		if (strcmp(position->slots[at].node, node) == 0) {
-			position->last = at;
-			return &position->slots[at];
-		}
-	}
-	return NULL;
+	const tfc_member_info info = {.size = sizeof(info), .name = name};
+	return tfc__member_check(&info, NULL) == TFC_OK;
+}
+
+static uint64_t hash_of(const char *node)
+{
+	uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+	for (; *node; node++)
+		hash = (hash ^ (uint8_t)*node) * UINT64_C(1099511628211);
+	return hash;
+}
+
+static struct tfc__watch_slot *find(const struct tfc__watch_position *position, const char *node)
+{
+	uint32_t at = tfc__map_get(&position->index, hash_of(node), 0);
+	while (at && strcmp(position->slots[at - 1].node, node) != 0)
+		at = position->slots[at - 1].same;
+	return at ? &position->slots[at - 1] : NULL;
+}
+
+static bool add_to_index(struct tfc__watch_position *position, uint32_t at)
+{
+	struct tfc__watch_slot *slot = &position->slots[at];
+	uint64_t hash = hash_of(slot->node);
+	slot->same = tfc__map_get(&position->index, hash, 0);
+	return tfc__map_set(&position->index, hash, at + 1);
 }
 
 static void write_numbers(struct tfc__watch_position *position, const struct tfc__watch_slot *slot)
@@ -65,30 +82,38 @@ int tfc__watch_position_set(struct tfc__watch_position *position, const char *no
 	slot = &slots[position->count];
 	*slot = (struct tfc__watch_slot){.at = *at};
 	snprintf(slot->node, sizeof(slot->node), "%s", node);
-	if (add_text(position, slot) < 0)
+	if (!tfc__map_reserve(&position->index, position->count + 1) ||
+	    add_text(position, slot) < 0)
 		return TFC_ENOMEM;
-	position->last = position->count++;
+	add_to_index(position, position->count++);
 	return TFC_OK;
 }
 
 void tfc__watch_position_remove(struct tfc__watch_position *position, const char *node)
 {
 	struct tfc__watch_slot *slot = find(position, node);
+	struct tfc__buf *text = &position->text;
 	if (!slot)
 		return;
-	memmove(slot, slot + 1,
-		(size_t)(position->slots + position->count - (slot + 1)) * sizeof(*slot));
+	size_t end = slot->text + NUMBERS_LEN + 1; /* with the comma, or the NUL */
+	size_t cut = strlen(slot->node) + NUMBERS_LEN + 1;
+	size_t begin = end - cut;
+	bool is_last = end > text->len;
+	memmove(text->data + begin, text->data + end, is_last ? 0 : text->len + 1 - end);
+	text->len = is_last ? (begin ? begin - 1 : 0) : text->len - cut;
+	text->data[text->len] = '\0';
+	uint32_t at = (uint32_t)(slot - position->slots);
+	memmove(slot, slot + 1, (position->count - at - 1) * sizeof(*slot));
 	position->count--;
-	position->last = 0;
-	position->text.len = 0;
-	if (position->text.data)
-		position->text.data[0] = '\0';
+	for (uint32_t i = at; i < position->count; i++)
+		position->slots[i].text -= cut;
+	tfc__map_clear(&position->index);
 	for (uint32_t i = 0; i < position->count; i++)
-		add_text(position, &position->slots[i]); /* there is room: it was longer */
+		add_to_index(position, i); /* there is room: it had more */
 }
 
-const struct tfc__changes_position *tfc__watch_position_find(struct tfc__watch_position *position,
-							     const char *node)
+const struct tfc__changes_position *
+tfc__watch_position_find(const struct tfc__watch_position *position, const char *node)
 {
 	const struct tfc__watch_slot *slot = find(position, node);
 	return slot ? &slot->at : NULL;
@@ -116,18 +141,22 @@ static bool read_number(const char **at, uint64_t *ret_number)
 
 int tfc__watch_position_read(struct tfc__watch_position *position, const char *text)
 {
+	uint32_t commas = 0;
+	for (const char *comma = text; (comma = strchr(comma, ',')); comma++)
+		if (++commas == TFC__WATCH_NODES_MAX)
+			return TFC_EINVAL;
 	while (*text) {
 		char node[64];
 		struct tfc__changes_position at;
 		size_t len = strcspn(text, ":,");
-		if (len == 0 || len >= sizeof(node) || position->count == NODES_MAX)
+		if (len >= sizeof(node))
 			return TFC_EINVAL;
 		memcpy(node, text, len);
 		node[len] = '\0';
 		text += len;
-		if (!read_number(&text, &at.incarnation) || !read_number(&text, &at.appeared) ||
-		    !read_number(&text, &at.changed) || (*text && *text != ',') ||
-		    (*text == ',' && !text[1]) || find(position, node))
+		if (!tfc__watch_position_is_node(node) || !read_number(&text, &at.incarnation) ||
+		    !read_number(&text, &at.appeared) || !read_number(&text, &at.changed) ||
+		    (*text && *text != ',') || (*text == ',' && !text[1]) || find(position, node))
 			return TFC_EINVAL;
 		text += *text == ',';
 		if (tfc__watch_position_set(position, node, &at) < 0)
@@ -138,12 +167,14 @@ int tfc__watch_position_read(struct tfc__watch_position *position, const char *t
 
 size_t tfc__watch_position_bytes(const struct tfc__watch_position *position)
 {
-	return position->count * sizeof(*position->slots) + position->text.capacity;
+	return position->count * sizeof(*position->slots) + position->text.capacity +
+	       position->index.capacity * sizeof(*position->index.entries);
 }
 
 void tfc__watch_position_fini(struct tfc__watch_position *position)
 {
 	free(position->slots);
+	tfc__map_fini(&position->index);
 	tfc__buf_fini(&position->text);
 	*position = (struct tfc__watch_position){.slots = NULL};
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "gateway/sub.h"
 #include "leaks.h"
 #include "node_run.h"
 #include "proc_run.h"
@@ -32,6 +33,8 @@ struct known_job {
 	uint32_t state;
 	uint32_t submitted; /* how often each event came */
 	uint32_t ended;
+	uint64_t submitted_ns;
+	tfc_event end; /* its numbers */
 	bool is_forgotten;
 	bool is_marked; /* reported since the reset of its node */
 };
@@ -53,6 +56,9 @@ struct watcher {
 	struct known_node nodes[NODES_MAX];
 	uint32_t lives;
 	uint32_t events;
+	uint32_t act_at; /* at this event `act` is called; 0: never */
+	void (*act)(struct watcher *watcher);
+	void *act_on;
 	int32_t lost; /* code of LOST */
 	char cursor[1024];
 };
@@ -96,8 +102,18 @@ static void note_job(struct watcher *watcher, const tfc_event *event)
 	job->submitted += event->kind == TFC_EVENT_SUBMITTED;
 	job->ended += event->kind == TFC_EVENT_ENDED;
 	job->is_marked = true;
-	if (event->kind == TFC_EVENT_ENDED)
+	if (event->kind == TFC_EVENT_SUBMITTED) {
+		assert_true(!job->submitted_ns || event->time_ns == job->submitted_ns);
+		job->submitted_ns = event->time_ns;
+	}
+	if (event->kind == TFC_EVENT_ENDED) {
 		assert_true(event->job_state >= TFC_JOB_SUCCEEDED);
+		assert_true(!job->end.time_ns || event->time_ns == job->end.time_ns);
+		assert_true(event->time_ns > job->submitted_ns);
+		job->end = *event;
+	} else {
+		assert_true(!event->reason && !event->exit_code && !event->signal);
+	}
 	snprintf(job->node, sizeof(job->node), "%s", event->node);
 }
 
@@ -163,6 +179,8 @@ static void on_watched(void *user, const tfc_event *event)
 	default:
 		fail_msg("event of kind %u", event->kind);
 	}
+	if (watcher->events == watcher->act_at)
+		watcher->act(watcher);
 }
 
 static void watch(struct node_run *run, const char *cursor, struct watcher *watcher)
@@ -373,26 +391,41 @@ static void a_paused_watch_gets_the_latest_state_of_each_job(void **state)
 	node_run_end(&run);
 }
 
-static void closing_at_any_event_is_legal(void **state)
+static void how_a_job_has_ended_is_reported(void **state)
 {
 	struct node_run run;
+	struct watcher watcher = {.lives = 0};
 	node_run_begin(&run, NULL);
-	char *id = submit(&run, quick);
-	for (uint32_t at = 0; at < 6; at++) {
-		struct watcher watcher = {.lives = 0};
-		watch(&run, NULL, &watcher);
-		while (watcher.events < at && !watcher.lives)
-			assert_true(tfc_ctx_run(run.ctx, 1000) >= 0);
-		tfc_sub_close(watcher.sub);
-		while (tfc_ctx_run(run.ctx, 0) > 0)
-			;
-	}
-	free(id);
-	struct watcher left = {.lives = 0};
-	watch(&run, NULL, &left);
-	await_live(&left);
-	node_run_close(&run);
-	tfc_sub_close(left.sub);
+	char *exits = submit(&run, "{'name':'watched','framework':'none','argv':['/bin/sh','-c',"
+				   "'exit 3'],'roles':{'worker':{}}}");
+	char *missing = submit(&run, "{'name':'watched','framework':'none','argv':['/missing'],"
+				     "'roles':{'worker':{}}}");
+	char *stopped = submit(&run, lasting);
+	watch(&run, NULL, &watcher);
+	await(&watcher, has_ended, exits);
+	await(&watcher, has_ended, missing);
+	node_stop(&run, stopped, true);
+	await(&watcher, has_ended, stopped);
+	const tfc_event *end = &find_job(&watcher, exits)->end;
+	assert_int_equal(end->reason, TFC_END_EXIT);
+	assert_int_equal(end->exit_code, 3);
+	assert_int_equal(end->signal, 0);
+	assert_int_equal(end->error_code, 0);
+	end = &find_job(&watcher, missing)->end;
+	assert_int_equal(end->reason, TFC_END_NOT_FOUND);
+	assert_int_equal(end->exit_code, 0);
+	end = &find_job(&watcher, stopped)->end;
+	assert_int_equal(end->error_code, 0);
+	assert_int_equal(end->job_state, TFC_JOB_STOPPED);
+	tfc_sub_close(watcher.sub);
+	watch(&run, NULL, &watcher); /* the same once more */
+	await_live(&watcher);
+	assert_int_equal(find_job(&watcher, exits)->submitted, 2);
+	assert_int_equal(find_job(&watcher, exits)->ended, 2);
+	tfc_sub_close(watcher.sub);
+	free(exits);
+	free(missing);
+	free(stopped);
 	node_run_end(&run);
 }
 
@@ -488,6 +521,22 @@ static int open_other(struct pair *pair, tfc_ctx *ctx, const char *temp_dir)
 	return tfc_node_open(ctx, &options, &pair->other);
 }
 
+static void write_members(const struct pair *pair, bool has_b)
+{
+	char written[LEAKS_PATH + 32];
+	snprintf(written, sizeof(written), "%s.new", pair->members);
+	FILE *file = fopen(written, "we");
+	assert_non_null(file);
+	assert_true(fprintf(file, "{\"members\": [{\"name\": \"a\", \"address\": \"%s\"}",
+			    pair->at_a) > 0);
+	if (has_b)
+		assert_true(fprintf(file, ", {\"name\": \"b\", \"address\": \"%s\"}", pair->at_b) >
+			    0);
+	assert_true(fprintf(file, "]}") > 0);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(rename(written, pair->members), 0);
+}
+
 static void make_pair(struct pair *pair)
 {
 	leaks_make_dir(pair->dir);
@@ -495,13 +544,7 @@ static void make_pair(struct pair *pair)
 	snprintf(pair->state, sizeof(pair->state), "%s/state", pair->dir);
 	snprintf(pair->at_a, sizeof(pair->at_a), "unix:%s/a", pair->dir);
 	snprintf(pair->at_b, sizeof(pair->at_b), "unix:%s/b", pair->dir);
-	FILE *file = fopen(pair->members, "we");
-	assert_non_null(file);
-	assert_true(fprintf(file,
-			    "{\"members\": [{\"name\": \"a\", \"address\": \"%s\"}, "
-			    "{\"name\": \"b\", \"address\": \"%s\"}]}",
-			    pair->at_a, pair->at_b) > 0);
-	assert_int_equal(fclose(file), 0);
+	write_members(pair, true);
 }
 
 static void open_a(struct pair *pair)
@@ -576,6 +619,214 @@ static void jobs_of_other_nodes_are_seen_whenever_they_can_be(void **state)
 	free(id);
 	free(here);
 	end_pair(&pair);
+}
+
+struct awaited_count {
+	struct node_run *run;
+	uint64_t count;
+};
+
+static void count_member(void *user, uint32_t change, const tfc_member_info *info)
+{
+	++*(uint64_t *)user;
+}
+
+static bool has_members(void *user)
+{
+	const struct awaited_count *awaited = user;
+	uint64_t count = 0;
+	assert_true(tfc_member_list(awaited->run->node, count_member, &count) >= 0);
+	return count == awaited->count;
+}
+
+static void await_members(struct node_run *run, uint64_t count)
+{
+	struct awaited_count awaited = {run, count};
+	node_await(run, has_members, &awaited, "members");
+	for (int i = 0; i < 20; i++) /* their observers were told */
+		assert_true(tfc_ctx_run(run->ctx, 1) >= 0);
+}
+
+/* Also while what is left of the first watch of it was not reported yet. */
+static void a_member_removed_and_added_again_is_watched(void **state)
+{
+	struct pair pair = {.other = NULL};
+	struct watcher watcher = {.lives = 0};
+	make_pair(&pair);
+	open_a(&pair);
+	if (open_other(&pair, pair.run.ctx, pair.run.dir) < 0)
+		fail_msg("%s", tfc_ctx_error(pair.run.ctx)->text);
+	watch(&pair.run, NULL, &watcher);
+	await(&watcher, is_seen, "b");
+	write_members(&pair, false);
+	await(&watcher, is_unseen, "b");
+	assert_null(strstr(watcher.cursor, "b:"));
+	write_members(&pair, true);
+	await(&watcher, is_seen, "b");
+	assert_int_equal(find_node(&watcher, "b")->resets, 2);
+	tfc_sub_pause(watcher.sub);
+	write_members(&pair, false);
+	await_members(&pair.run, 1);
+	write_members(&pair, true);
+	await_members(&pair.run, 2);
+	tfc_sub_resume(watcher.sub);
+	char *id = submit_to_other(&pair, quick);
+	await(&watcher, has_ended, id);
+	await(&watcher, is_seen, "b");
+	tfc_sub_close(watcher.sub);
+	char cursor[sizeof(watcher.cursor)];
+	memcpy(cursor, watcher.cursor, sizeof(cursor));
+	assert_non_null(strstr(cursor, "b:"));
+	write_members(&pair, false);
+	await_members(&pair.run, 1);
+	uint32_t unseen = find_node(&watcher, "b")->unseen;
+	watch(&pair.run, cursor, &watcher); /* b is in the cursor only */
+	await_live(&watcher);
+	assert_int_equal(find_node(&watcher, "b")->unseen, unseen + 1);
+	assert_null(strstr(watcher.cursor, "b:"));
+	write_members(&pair, true);
+	await(&watcher, is_seen, "b");
+	tfc_sub_close(watcher.sub);
+	free(id);
+	end_pair(&pair);
+}
+
+struct count {
+	uint32_t unseen;
+	uint32_t lives;
+	size_t cursor_len;
+};
+
+static void count_unseen(void *user, const tfc_event *event)
+{
+	struct count *count = user;
+	assert_int_not_equal(event->kind, TFC_EVENT_LOST);
+	count->unseen += event->kind == TFC_EVENT_NODE_UNSEEN;
+	count->lives += event->kind == TFC_EVENT_LIVE;
+	count->cursor_len = strlen(event->cursor);
+}
+
+static bool is_count_live(void *user)
+{
+	return ((struct count *)user)->lives;
+}
+
+static void nodes_that_a_client_invents_are_unseen(void **state)
+{
+	struct node_run run;
+	struct count count = {0};
+	tfc_watch_options options = TFC_WATCH_OPTIONS_INIT;
+	node_run_begin(&run, NULL);
+	char *cursor = malloc(4000 * 64), *end = cursor;
+	assert_non_null(cursor);
+	for (unsigned i = 0; i < 4000; i++)
+		end += sprintf(end, "%sn%u:%016x:%016x:%016x", i ? "," : "", i, i, i, i);
+	options.cursor = cursor;
+	options.wants_live = 1;
+	tfc_sub *sub;
+	assert_int_equal(tfc_gateway_watch(run.gateway, &options, count_unseen, &count, &sub), 0);
+	if (!node_run_is_remote()) /* and no memory of a source for each */
+		assert_true(sub->held > 4000 * 64 && sub->held < 4000 * 300);
+	node_await(&run, is_count_live, &count, "LIVE");
+	assert_int_equal(count.unseen, 4000);
+	assert_true(count.cursor_len < 128);
+	tfc_sub_close(sub);
+	free(cursor);
+	node_run_end(&run);
+}
+
+/* From the beginning, within the limit of a client. */
+static void a_watch_counts_what_it_holds_of_each_member(void **state)
+{
+	struct pair pair = {.other = NULL};
+	struct watcher watcher = {.lives = 0};
+	make_pair(&pair);
+	FILE *file = fopen(pair.members, "we");
+	assert_non_null(file);
+	assert_true(fprintf(file, "{\"members\": [{\"name\": \"a\", \"address\": \"%s\"}",
+			    pair.at_a) > 0);
+	for (int i = 0; i < 300; i++)
+		assert_true(fprintf(file, ", {\"name\": \"b%d\", \"address\": \"unix:%s/%d\"}", i,
+				    pair.dir, i) > 0);
+	assert_true(fprintf(file, "]}") > 0);
+	assert_int_equal(fclose(file), 0);
+	open_a(&pair);
+	watch(&pair.run, NULL, &watcher);
+	if (!node_run_is_remote())
+		assert_true(watcher.sub->held > 300 * 1024 && watcher.sub->held < 16 << 20);
+	tfc_sub_close(watcher.sub);
+	end_pair(&pair);
+}
+
+/* ---- what a callback may close */
+
+static void close_watch(struct watcher *watcher)
+{
+	tfc_sub_close(watcher->sub);
+	watcher->sub = NULL;
+}
+
+static void close_gateway(struct watcher *watcher)
+{
+	tfc_gateway_close(watcher->run->gateway);
+	watcher->run->gateway = NULL;
+}
+
+static void close_node(struct watcher *watcher)
+{
+	tfc_node_close(watcher->run->node);
+	watcher->run->node = NULL;
+}
+
+static void close_other(struct watcher *watcher)
+{
+	struct pair *pair = watcher->act_on;
+	tfc_node_close(pair->other);
+	pair->other = NULL;
+}
+
+static void close_everything(struct watcher *watcher)
+{
+	close_other(watcher);
+	close_gateway(watcher);
+	close_watch(watcher);
+	close_node(watcher);
+}
+
+static bool has_acted(void *user)
+{
+	const struct watcher *watcher = user;
+	return watcher->events >= watcher->act_at;
+}
+
+/* RESET, SUBMITTED and SEEN of two nodes, and LIVE. */
+static void closing_at_any_event_is_legal(void **state)
+{
+	static void (*const acts[])(struct watcher *) = {close_watch, close_gateway, close_node,
+							 close_other, close_everything};
+	for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++) {
+		struct pair pair = {.other = NULL};
+		for (uint32_t at = 1; at <= 7; at++) {
+			struct watcher watcher = {.act_at = at, .act = acts[i], .act_on = &pair};
+			make_pair(&pair);
+			open_a(&pair);
+			if (open_other(&pair, pair.run.ctx, pair.run.dir) < 0)
+				fail_msg("%s", tfc_ctx_error(pair.run.ctx)->text);
+			char *here = submit(&pair.run, lasting);
+			char *there = submit_to_other(&pair, lasting);
+			watch(&pair.run, NULL, &watcher);
+			node_await(&pair.run, has_acted, &watcher, "the event");
+			for (int turns = 0; turns < 20; turns++)
+				assert_true(tfc_ctx_run(pair.run.ctx, 1) >= 0);
+			if (acts[i] != close_other &&
+			    (acts[i] != close_node || !node_run_is_remote()))
+				assert_int_equal(watcher.events, at);
+			tfc_sub_close(watcher.sub);
+			free(here);
+			free(there);
+			end_pair(&pair);
+		}
+	}
 }
 
 static void be_node_b(struct pair *pair)
@@ -658,10 +909,14 @@ int main(void)
 		cmocka_unit_test(a_cursor_continues_where_it_was),
 		cmocka_unit_test(a_bad_cursor_is_reported_by_lost),
 		cmocka_unit_test(a_paused_watch_gets_the_latest_state_of_each_job),
-		cmocka_unit_test(closing_at_any_event_is_legal),
+		cmocka_unit_test(how_a_job_has_ended_is_reported),
 		cmocka_unit_test(a_lost_connection_loses_no_change),
 		cmocka_unit_test(a_host_hides_jobs_and_a_reader_may_watch),
 		cmocka_unit_test(jobs_of_other_nodes_are_seen_whenever_they_can_be),
+		cmocka_unit_test(a_member_removed_and_added_again_is_watched),
+		cmocka_unit_test(nodes_that_a_client_invents_are_unseen),
+		cmocka_unit_test(a_watch_counts_what_it_holds_of_each_member),
+		cmocka_unit_test(closing_at_any_event_is_legal),
 		cmocka_unit_test(a_killed_node_is_unseen_until_it_is_back_with_its_jobs),
 	};
 	return cmocka_run_group_tests_name("gateway_watch", tests, NULL, NULL);

@@ -294,6 +294,9 @@ static void a_bad_cursor_is_refused(void **state)
 		"a:000000000000000G:0000000000000002:0000000000000003",
 		"a:0000000000000001:0000000000000002",
 		("0123456789012345678901234567890123456789012345678901234567890123" N),
+		"a b" N,
+		"-a" N,
+		"a\n" N,
 	};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct tfc__watch_position position = {.slots = NULL};
@@ -301,6 +304,45 @@ static void a_bad_cursor_is_refused(void **state)
 			fail_msg("%s", bad[i]);
 		tfc__watch_position_fini(&position);
 	}
+}
+
+/* A cursor comes from a client. */
+static void a_cursor_has_a_limit_of_nodes(void **state)
+{
+	char *text = malloc(4097 * 64), *end = text;
+	assert_non_null(text);
+	for (int i = 0; i < 4097; i++)
+		end += sprintf(end, "%sn%d" N, i ? "," : "", i);
+	struct tfc__watch_position position = {.slots = NULL};
+	assert_int_equal(tfc__watch_position_read(&position, text), TFC_EINVAL);
+	assert_null(position.slots);
+	*strrchr(text, ',') = '\0';
+	assert_int_equal(tfc__watch_position_read(&position, text), TFC_OK);
+	for (int i = 4095; i > 0; i -= 2) {
+		char node[16];
+		snprintf(node, sizeof(node), "n%d", i);
+		tfc__watch_position_remove(&position, node);
+		assert_null(tfc__watch_position_find(&position, node));
+	}
+	assert_int_equal(position.count, 2048);
+	for (uint64_t i = 0; i < 4096; i += 2) {
+		char node[16];
+		const struct tfc__changes_position at = {i, i, i};
+		snprintf(node, sizeof(node), "n%u", (unsigned)i);
+		assert_int_equal(tfc__watch_position_find(&position, node)->changed, 3);
+		assert_int_equal(tfc__watch_position_set(&position, node, &at), TFC_OK);
+	}
+	struct tfc__watch_position again = {.slots = NULL};
+	assert_int_equal(tfc__watch_position_read(&again, tfc__watch_position_text(&position)),
+			 TFC_OK);
+	assert_int_equal(again.count, 2048);
+	assert_int_equal(tfc__watch_position_find(&again, "n4094")->changed, 4094);
+	while (again.count)
+		tfc__watch_position_remove(&again, again.slots[0].node);
+	assert_string_equal(tfc__watch_position_text(&again), "");
+	tfc__watch_position_fini(&again);
+	tfc__watch_position_fini(&position);
+	free(text);
 }
 
 int main(void)
@@ -313,6 +355,7 @@ int main(void)
 		cmocka_unit_test(a_position_ends_with_its_incarnation_and_with_old_tombstones),
 		cmocka_unit_test(a_cursor_is_read_as_it_was_written),
 		cmocka_unit_test(a_bad_cursor_is_refused),
+		cmocka_unit_test(a_cursor_has_a_limit_of_nodes),
 	};
 	return cmocka_run_group_tests_name("cluster_changes", tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -327,6 +328,95 @@ static void a_batch_is_passed_on_as_it_is(void **state)
 	finish();
 }
 
+/* ---- watches */
+
+static void keep_watch(struct rpc_end *end, struct tfc__rpc_request *request, const char *method,
+		       const msgpack_object *params)
+{
+	assert_string_equal(method, "gateway.watch");
+	keep(end, request, method, params);
+}
+
+static char seen_node[80];
+
+static void note_node(void *user, const tfc_event *event)
+{
+	snprintf(seen_node, sizeof(seen_node), "%s", event->node);
+}
+
+static void send_seen(const char *node)
+{
+	const struct tfc__sub_event event = {
+		.event = {.size = sizeof(tfc_event),
+			  .kind = TFC_EVENT_NODE_SEEN,
+			  .job = "",
+			  .name = "",
+			  .host_tag = "",
+			  .task_type = "",
+			  .node = node,
+			  .address = "",
+			  .text = "",
+			  .data = ""},
+		.output = "",
+		.lines = "",
+		.mark = {.task = UINT32_MAX,
+			 .ended_task = UINT32_MAX,
+			 .rest = UINT32_MAX,
+			 .missing_over = UINT32_MAX,
+			 .watch = TFC__WATCH_SET},
+	};
+	struct tfc__sub_item item = {.count = 0};
+	struct tfc__buf bytes = {0};
+	tfc__sub_item_add(&item, &event);
+	assert_int_equal(tfc__sub_item_write(&item, &bytes), TFC_OK);
+	assert_int_equal(tfc__rpc_item(requests[request_count - 1], &bytes), TFC_OK);
+	tfc__sub_item_fini(&item);
+	tfc__buf_fini(&bytes);
+	rpc_run(ctx);
+}
+
+/* Its name becomes part of a cursor. */
+static void a_node_with_a_bad_name_is_refused(void **state)
+{
+	static const tfc_subscribe_options options = {.size = sizeof(options)};
+	static const char *const bad[] = {
+		"", "a,b", "a:b", "a b",
+		"0123456789012345678901234567890123456789012345678901234567890123"};
+	tfc_error error = TFC_ERROR_INIT;
+	far->serve = keep_watch;
+	assert_int_equal(tfc__remote_subscribe(ctx, NULL, &route, NULL, &options, true, note_node,
+					       NULL, &error, &seen.sub),
+			 TFC_OK);
+	rpc_run(ctx);
+	send_seen("a");
+	assert_string_equal(seen_node, "a");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		uint32_t requests_before = request_count;
+		send_seen(bad[i]);
+		assert_string_equal(seen_node, "a");
+		while (request_count == requests_before)
+			assert_true(tfc_ctx_run(ctx, 10000) >= 0);
+	}
+	finish();
+}
+
+/* A watch of a cluster has one for each member, within the limit of its client. */
+static void a_watch_of_a_member_is_small(void **state)
+{
+	static const tfc_subscribe_options options = {.size = sizeof(options)};
+	struct tfc__route to_member = route;
+	tfc_error error = TFC_ERROR_INIT;
+	to_member.window = 1;
+	to_member.is_forwarded = true;
+	far->serve = keep_watch;
+	assert_int_equal(tfc__remote_subscribe(ctx, NULL, &to_member, NULL, &options, true,
+					       note_node, NULL, &error, &seen.sub),
+			 TFC_OK);
+	assert_true(seen.sub->held > 0 && seen.sub->held <= 20 << 10);
+	rpc_run(ctx);
+	finish();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_pair, close_pair)
 
 int main(void)
@@ -340,6 +430,8 @@ int main(void)
 		TEST(a_stream_that_ends_without_end_is_requested_again),
 		TEST(a_large_item_counts_while_it_is_held),
 		TEST(a_batch_is_passed_on_as_it_is),
+		TEST(a_node_with_a_bad_name_is_refused),
+		TEST(a_watch_of_a_member_is_small),
 	};
 	return cmocka_run_group_tests_name("gateway_remote_sub", tests, NULL, NULL);
 }
