@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "member/member.h"
 
 #define NUMBERS_LEN (3 * 17) /* ":0123456789abcdef" for each number */
@@ -14,17 +15,9 @@ bool tfc__watch_position_is_node(const char *name)
 	return tfc__member_check(&info, NULL) == TFC_OK;
 }
 
-static uint64_t hash_of(const char *node)
-{
-	uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
-	for (; *node; node++)
-		hash = (hash ^ (uint8_t)*node) * UINT64_C(1099511628211);
-	return hash;
-}
-
 static struct tfc__watch_slot *find(const struct tfc__watch_position *position, const char *node)
 {
-	uint32_t at = tfc__map_get(&position->index, hash_of(node), 0);
+	uint32_t at = tfc__map_get(&position->index, tfc__text_hash(node, strlen(node)), 0);
 	while (at && strcmp(position->slots[at - 1].node, node) != 0)
 		at = position->slots[at - 1].same;
 	return at ? &position->slots[at - 1] : NULL;
@@ -33,7 +26,7 @@ static struct tfc__watch_slot *find(const struct tfc__watch_position *position, 
 static bool add_to_index(struct tfc__watch_position *position, uint32_t at)
 {
 	struct tfc__watch_slot *slot = &position->slots[at];
-	uint64_t hash = hash_of(slot->node);
+	uint64_t hash = tfc__text_hash(slot->node, strlen(slot->node));
 	slot->same = tfc__map_get(&position->index, hash, 0);
 	return tfc__map_set(&position->index, hash, at + 1);
 }

@@ -74,7 +74,9 @@ static void get(void *store, const char *key, tfc_store_done done, void *request
 static void list(void *store, const char *prefix, tfc_store_done done, void *request)
 {
 	uint32_t place = place_of(store, prefix);
-	answer_later(store, done, request, TFC_OK, place, count_below(store, place, prefix));
+	const struct table *table = store;
+	answer_later(store, done, request, table->list_failure, place,
+		     table->list_failure ? 0 : count_below(store, place, prefix));
 }
 
 static void drop(struct table *table, uint32_t place, uint32_t count)

@@ -38,6 +38,7 @@ struct table {
 	uint32_t puts; /* that are done before it becomes TFC_ENOSPC; 0: it stays what it is */
 	uint32_t lies; /* puts of a record that are done and answered with TFC_ESYS */
 	uint32_t failed_drops; /* removals that fail */
+	int list_failure;      /* of every list: an enum tfc_err, or 0 */
 	bool is_recorded;
 	struct change *changes; /* in the order they came, when is_recorded */
 	size_t change_count;

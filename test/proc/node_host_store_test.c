@@ -231,6 +231,39 @@ static void a_job_whose_end_is_not_stored_is_not_removed(void **state)
 	table_free(&table);
 }
 
+static void note_watched(void *user, const tfc_event *event)
+{
+	char *text = user;
+	assert_int_not_equal(event->kind, TFC_EVENT_NODE_SEEN);
+	if (event->kind == TFC_EVENT_NODE_UNSEEN)
+		snprintf(text, 1024, "%s", event->text);
+}
+
+static bool is_said(void *text)
+{
+	return *(const char *)text;
+}
+
+static void a_watch_says_that_the_store_cannot_be_read(void **state)
+{
+	struct table table = {.list_failure = TFC_EACCES};
+	struct node_run run;
+	char text[1024] = "";
+	tfc_sub *early, *late;
+	table_node_begin(&run, &table);
+	assert_int_equal(tfc_gateway_watch(run.gateway, NULL, note_watched, text, &early), 0);
+	node_await(&run, is_said, text, "NODE_UNSEEN");
+	assert_non_null(strstr(text, "cannot read the store: "));
+	text[0] = '\0';
+	assert_int_equal(tfc_gateway_watch(run.gateway, NULL, note_watched, text, &late), 0);
+	node_await(&run, is_said, text, "NODE_UNSEEN");
+	assert_non_null(strstr(text, "cannot read the store: "));
+	tfc_sub_close(early);
+	tfc_sub_close(late);
+	node_run_end(&run);
+	table_free(&table);
+}
+
 static void secrets_need_a_place_that_keeps_them(void **state)
 {
 	struct table table = {0};
@@ -258,6 +291,7 @@ int main(void)
 		cmocka_unit_test(a_job_that_could_not_be_removed_is_listed),
 		cmocka_unit_test(so_is_a_damaged_one),
 		cmocka_unit_test(a_job_whose_end_is_not_stored_is_not_removed),
+		cmocka_unit_test(a_watch_says_that_the_store_cannot_be_read),
 		cmocka_unit_test(secrets_need_a_place_that_keeps_them),
 	};
 	return cmocka_run_group_tests_name("node_host_store", tests, NULL, NULL);
