@@ -237,6 +237,12 @@ static bool is_unseen(void *user)
 	return !is_seen(user);
 }
 
+static bool is_not_in_cursor(void *user)
+{
+	const struct awaited *awaited = user;
+	return !strstr(awaited->watcher->cursor, awaited->what);
+}
+
 static void await(struct watcher *watcher, node_condition is_met, const char *what)
 {
 	struct awaited awaited = {watcher, what};
@@ -660,11 +666,11 @@ static void a_member_removed_and_added_again_is_watched(void **state)
 	watch(&pair.run, NULL, &watcher);
 	await(&watcher, is_seen, "b");
 	write_members(&pair, false);
-	await(&watcher, is_unseen, "b");
-	assert_null(strstr(watcher.cursor, ",b:"));
+	await(&watcher, is_unseen, "b"); /* perhaps because its connection was closed first */
+	await(&watcher, is_not_in_cursor, ",b:");
 	write_members(&pair, true);
 	await(&watcher, is_seen, "b");
-	assert_int_equal(find_node(&watcher, "b")->resets, 2);
+	assert_true(find_node(&watcher, "b")->resets >= 2);
 	/* Later than the timer for silent nodes, which adds members, too. */
 	for (uint64_t until = tfc__now() + 3200 * TFC__MS; tfc__now() < until;)
 		assert_true(tfc_ctx_run(pair.run.ctx, 100) >= 0);
