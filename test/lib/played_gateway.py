@@ -91,7 +91,7 @@ class PlayedGateway:
             connection.sendall(struct.pack(">I", len(data)) + data)
         try:
             connection.sendall(take(16))  # the preamble
-            send(HELLO, 1, {"oldest": 1, "message_max": 16 << 20, "library": "played"})
+            send(HELLO, 1, {"oldest": 1, "message_max": 16 << 20, "library": "0.3.0"})
             while True:
                 message, _ = unpack(take(struct.unpack(">I", take(4))[0]))
                 if message[0] == REQUEST:

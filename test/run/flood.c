@@ -36,7 +36,7 @@ struct client {
 };
 
 static uint32_t ok, again, lost, other, open_calls;
-static uint64_t items, happened_at;
+static uint64_t items, output_bytes, happened_at;
 static tfc_error said;
 
 static void fail(const char *what, const tfc_error *error)
@@ -49,7 +49,12 @@ static void fail(const char *what, const tfc_error *error)
 
 static void on_item(void *user, const msgpack_object *item)
 {
+	size_t len;
 	items++;
+	for (uint32_t i = 0; item->type == MSGPACK_OBJECT_ARRAY && i < item->via.array.size; i++) {
+		const msgpack_object *text = tfc__msg_get(&item->via.array.ptr[i], "d");
+		output_bytes += text && tfc__msg_bytes(text, &len) ? len : 0;
+	}
 	happened_at = tfc__now();
 }
 
@@ -226,8 +231,8 @@ static void read_all(struct client *clients, uint32_t count)
 		if (happened_at == before)
 			poll(NULL, 0, 5);
 	}
-	printf("ok %u again %u lost %u other %u items %llu: %s\n", ok, again, lost, other,
-	       (unsigned long long)items, said.text);
+	printf("ok %u again %u lost %u other %u items %llu bytes %llu: %s\n", ok, again, lost,
+	       other, (unsigned long long)items, (unsigned long long)output_bytes, said.text);
 	fflush(stdout);
 }
 

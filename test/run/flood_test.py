@@ -51,8 +51,8 @@ class Flood:
 
     def end_reading(self):
         words = self.line()
-        self.said = " ".join(words[10:])
-        return dict(zip(words[0:10:2], (int(word.rstrip(":")) for word in words[1:10:2])))
+        self.said = " ".join(words[12:])
+        return dict(zip(words[0:12:2], (int(word.rstrip(":")) for word in words[1:12:2])))
 
     def read_until(self, is_enough, what):
         """Reads until it has got what is_enough(how its calls ended) wants."""
@@ -163,7 +163,7 @@ class UnreadTest(FloodTest):
         job = self.printing_job(8)
         flood = self.start_flood(CONNECTION_BYTES, "read", "unread", 1, 100, job)
         # Nothing is missing: the whole output, a hundred times.
-        ended = flood.read_until(lambda ended: ended["items"] * 64 > 100 * 8 * MIB // 121,
+        ended = flood.read_until(lambda ended: ended["bytes"] >= 100 * 8 * MIB * 120 // 121,
                                  "all of the output")
         self.assertEqual((ended["again"], ended["lost"]), (0, 0))
         self.stop_job(job)

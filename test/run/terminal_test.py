@@ -8,20 +8,20 @@ import sys
 import harness
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "lib"))
-from played_gateway import PlayedGateway  # noqa: E402
+from played_gateway import PlayedGateway, pack  # noqa: E402
 
 # Changes the title, the colour, and the order of letters, as C0 and as C1; then a line that is not ours.
 HOSTILE = "x\x1b]0;t\x07\x9b31m\x85\x7f\u202e\u2066\u061c\nFORGED y\r"
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
-TASK = {"task": HOSTILE, "node": HOSTILE, "address": HOSTILE, "pid": 7, "attempt": 1, "state": HOSTILE,
-        "doing": HOSTILE, "last_end": {"attempt": 1, "status": 1, "node": HOSTILE, "state": "failed",
-                                       "reason": "exit", "text": HOSTILE}}
-BOARD = dict(TASK, task="tensorboard/0", state="ready")
-JOB = {"job": HOSTILE, "name": HOSTILE, "state": HOSTILE, "maintainer": HOSTILE, "text": HOSTILE, "generation": 1,
-       "epoch": 1, "age_s": 1, "nodes": [HOSTILE], "tasks": [TASK, BOARD], "task_count": 1, "ready": 1, "restarts": 0}
-DAMAGED = dict(JOB, state="damaged")
-MEMBER = {"name": HOSTILE, "state": HOSTILE, "address": HOSTILE, "labels": {HOSTILE: HOSTILE}}
+END = {"a": 1, "st": 1, "n": HOSTILE, "s": 7, "r": 1, "x": HOSTILE}
+TASK = {"tt": HOSTILE, "ti": 0, "n": HOSTILE, "ad": HOSTILE, "p": 7, "a": 1, "s": 4, "ac": HOSTILE, "end": END}
+BOARD = dict(TASK, tt="tensorboard", s=5)
+LISTED = {"job": HOSTILE, "name": HOSTILE, "state": 3, "maintainer": HOSTILE, "text": HOSTILE, "generation": 1,
+          "epoch": 1, "age_ms": 1000, "nodes": [HOSTILE], "task_count": 2, "ready": 1, "restarts": 0}
+JOB = dict(LISTED, tasks=[TASK, BOARD])
+DAMAGED = {"job": HOSTILE, "name": HOSTILE, "state": 9, "maintainer": HOSTILE, "text": HOSTILE}
+MEMBER = {"name": HOSTILE, "state": 1, "address": HOSTILE, "labels": [f"{HOSTILE}={HOSTILE}"]}
 EVENTS = [
     {"k": 1, "ts": 1, "js": 2, "g": 1, "e": 1, "x": HOSTILE},
     {"k": 2, "ts": 1, "tt": HOSTILE, "ti": 0, "a": 2, "s": 4, "n": HOSTILE, "ad": HOSTILE},
@@ -58,12 +58,12 @@ class TerminalTest(harness.RunTest):
 
     def test_what_a_gateway_answers(self):
         self.play({
-            "gateway.jobs": as_json({"jobs": [JOB, DAMAGED], "not_asked": [{"node": HOSTILE, "reason": HOSTILE}]}),
-            "gateway.describe": as_json(JOB),
-            "gateway.members": as_json([MEMBER]),
+            "gateway.jobs": pack({"jobs": [LISTED, DAMAGED], "not_asked": [{"node": HOSTILE, "reason": HOSTILE}]}),
+            "gateway.describe": pack(JOB),
+            "gateway.members": pack({"members": [MEMBER]}),
             "gateway.spec": as_json({"cluster": {"worker": [HOSTILE]}}) + "\nA=" + HOSTILE.replace("\n", ""),
             "gateway.hello": {"node_id": "ab" * 16, "name": HOSTILE},
-            "gateway.submit": HOSTILE.replace("\n", ""),
+            "gateway.submit": "0123456789abcdef",
             "gateway.subscribe": [[{"job": HOSTILE, "name": HOSTILE, "tag": ""}, *EVENTS]],
         })
         for args in (["ps", "--all"], ["ps", "--all", "--json"], ["describe", "j"], ["describe", "j", "--json"],
@@ -74,16 +74,23 @@ class TerminalTest(harness.RunTest):
                 self.assert_harmless(self.ask(*args), "x\\u001b]0;t\\u0007\\u009b31m\\u0085\\u007f\\u202e")
 
     def test_json_that_a_gateway_answers_keeps_its_values(self):
-        self.play({"gateway.describe": as_json(JOB), "gateway.members": as_json([MEMBER]),
-                   "gateway.jobs": as_json({"jobs": [JOB], "not_asked": []})})
-        self.assertEqual(json.loads(self.ask("describe", "j", "--json").out), JOB)
-        self.assertEqual(json.loads(self.ask("members", "--json").out), [MEMBER])
-        self.assertEqual(json.loads(self.ask("ps", "--all", "--json").out), [JOB])
+        self.play({"gateway.describe": pack(JOB), "gateway.members": pack({"members": [MEMBER]}),
+                   "gateway.jobs": pack({"jobs": [LISTED], "not_asked": []})})
+        job = json.loads(self.ask("describe", "j", "--json").out)
+        self.assertEqual({job[key] for key in ("job", "name", "maintainer", "text")}, {HOSTILE})
+        task = job["tasks"][0]
+        self.assertEqual(task["task"], HOSTILE + "/0")
+        self.assertEqual({task["node"], task["address"], task["doing"], task["last_end"]["text"]}, {HOSTILE})
+        member, = json.loads(self.ask("members", "--json").out)
+        self.assertEqual((member["name"], member["labels"]), (HOSTILE, {HOSTILE: HOSTILE}))
+        listed, = json.loads(self.ask("ps", "--all", "--json").out)
+        self.assertEqual((listed["job"], listed["nodes"]), (HOSTILE, [HOSTILE]))
 
     def test_why_a_gateway_refuses(self):
         why = Exception(HOSTILE)
-        self.play({f"gateway.{verb}": why for verb in ("jobs", "describe", "members", "spec", "submit", "subscribe",
-                                                       "stop", "forget", "drain")})
+        self.play({"gateway.hello": {"node_id": "ab" * 16, "name": "n"},
+                   **{f"gateway.{verb}": why for verb in ("jobs", "describe", "members", "spec", "submit", "subscribe",
+                                                          "stop", "forget", "drain")}})
         for args in (["ps"], ["describe", "j"], ["members"], ["spec", "j", "worker/0"], ["start", "--", "true"],
                      ["attach", "j"], ["stop", "j"], ["rm", "j"], ["drain", "n"]):
             with self.subTest(args):
