@@ -50,7 +50,7 @@ void tfc__ctx_drop_ops(tfc_ctx *ctx)
 	ctx->is_ending = true;
 	TFC__LIST_EACH (link, &ctx->ops) {
 		tfc_op *op = tfc__container_of(link, tfc_op, link);
-		tfc__list_remove(link);
+		tfc__op_drop(op); /* also its work and deadline, which others are linked to */
 		op->free(op);
 	}
 }

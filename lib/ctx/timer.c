@@ -73,7 +73,7 @@ static void take_out(struct tfc__timer *timer)
 void tfc__ctx_arm(tfc_ctx *ctx)
 {
 	uint64_t at = ctx->timers ? ctx->timers->at : 0;
-	if (at == ctx->armed_at || tfc__ctx_is_forked(ctx))
+	if (at == ctx->armed_at || ctx->is_ending || tfc__ctx_is_forked(ctx))
 		return;
 	struct itimerspec when = {
 		.it_value = {.tv_sec = (time_t)(at / TFC__SECOND),
