@@ -1,0 +1,527 @@
+/*
+ * The gateway: where jobs are submitted, listed, stopped and followed.
+ *
+ * Requests are asynchronous: each calls its tfc_reply_fn exactly once, inside dispatch, unless the
+ * call that made the request returned an error. A subscription replays the events and the output of
+ * a job from the beginning, and follows the job to its end.
+ *
+ * With several machines, every reply may also be TFC_EACCES (the key, the user or the host's
+ * `authorize` does not permit the request), TFC_EUNREACH (no node answers), TFC_ELOST (the node
+ * that maintains the job cannot be reached now), TFC_EAGAIN (the node is still reading its store),
+ * TFC_ETOOBIG (the response is over 16 MiB) or TFC_ETIMEDOUT.
+ *
+ * All requests also fail with TFC_EINVAL (fn is NULL), TFC_ESTATE (the node is closed), TFC_ENOMEM
+ * and TFC_EFORK. `options` and `ret_op` may be NULL.
+ */
+#ifndef TFCLUSTER_GATEWAY_H
+#define TFCLUSTER_GATEWAY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <tfcluster/ctx.h>
+#include <tfcluster/job.h>
+#include <tfcluster/node.h>
+#include <tfcluster/process.h>
+#include <tfcluster/results.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tfc_gateway tfc_gateway;
+typedef struct tfc_sub tfc_sub;
+
+/* Options of a gateway. */
+typedef struct tfc_gateway_options {
+	uint32_t size;
+	uint32_t connect_ms; /* deadline of connecting to one address; 0: 5000 */
+	tfc_node *node;      /* a node in this process; NULL: the node at `address` */
+	/* "unix:PATH" or "tcp://HOST:PORT" of a node, or several addresses separated by commas: the
+	 * first node that answers is used; copied */
+	const char *address;
+	const char *key_file; /* the client's key, read at once; NULL: none, as over unix */
+	/* with an address: the bundle of a job is packed in a private directory below it before it
+	 * is sent; the directory is removed with the gateway; NULL: /tmp; copied */
+	const char *temp_dir;
+	uint32_t reconnect_ms; /* how long to retry after a connection is lost; 0: 300000 */
+	uint32_t reserved;     /* 0 */
+} tfc_gateway_options;
+
+#define TFC_GATEWAY_OPTIONS_INIT                                 \
+	{                                                        \
+		sizeof(tfc_gateway_options), 0, 0, 0, 0, 0, 0, 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_gateway_options_init(tfc_gateway_options *options, uint32_t size);
+
+/**
+ * Opens a gateway of a node in this process, or of a node elsewhere. The connection to a node
+ * elsewhere is made with the first request. When it is lost, it is made again as long as a request
+ * or a subscription needs it; subscriptions continue where they were. The caller owns *ret_gateway.
+ * Thread: the context's. Errors: TFC_EINVAL (neither node nor address, or both), TFC_ENOENT,
+ * TFC_EACCES or TFC_EPARSE (the key file), TFC_ENOTSUP, TFC_ENOMEM, TFC_EFORK.
+ */
+TFC_API int tfc_gateway_open(tfc_ctx *ctx, const tfc_gateway_options *options,
+			     tfc_gateway **ret_gateway);
+
+/**
+ * Opens a gateway from one JSON object, for bindings, which then need no struct of options: on
+ * `node`, or with `node` NULL on the node at the key "gateway". Keys: "gateway" (the address),
+ * "key" (the key file), "connect" and "reconnect" (seconds), "temp-dir"; see tfc_gateway_options.
+ * `file` is a name for messages, or NULL. The caller owns *ret_gateway. Thread: the context's.
+ * Errors: TFC_EPARSE and TFC_EINVAL, which name the key and its line; those of tfc_gateway_open.
+ */
+TFC_API int tfc_gateway_open_json(tfc_ctx *ctx, tfc_node *node, const char *json, size_t len,
+				  const char *file, tfc_gateway **ret_gateway);
+
+/**
+ * Closes a gateway. Its requests end with TFC_ECANCELED in a later dispatch. Its subscriptions
+ * report nothing more; close them before or after. The jobs are not affected. Legal inside a
+ * callback, and before or after its node is closed. NULL is a no-op. Thread: the context's.
+ */
+TFC_API void tfc_gateway_close(tfc_gateway *gateway);
+
+/* The response to a request. Borrowed: valid during the callback. */
+typedef struct tfc_reply {
+	uint32_t size;
+	int32_t code;           /* 0 or an enum tfc_err */
+	const tfc_error *error; /* its text when code is below 0 */
+	const char *text;       /* the result: a job id or JSON; "" on failure */
+	size_t len;             /* bytes of text */
+	/* Of a submit, whatever the code is: the node id of its home, which is the node named by
+	 * tfc_submit_options.home, or else the first node that was sent any part of the submit (a
+	 * node in this process always counts as such). When code is TFC_ELOST, TFC_ETIMEDOUT or
+	 * TFC_ECANCELED, the job may exist on that node, and on no other. "": nothing was sent, and
+	 * there is no job. "" for all other requests. */
+	const char *home;
+	const tfc_jobs *jobs;               /* of tfc_gateway_jobs; else NULL */
+	const tfc_job_info *job;            /* of tfc_gateway_describe; else NULL */
+	const tfc_members *members;         /* of tfc_gateway_members; else NULL */
+	const tfc_explanation *explanation; /* of tfc_gateway_explain; else NULL */
+} tfc_reply;
+
+typedef void (*tfc_reply_fn)(void *user, const tfc_reply *reply);
+
+/* Options that all requests have. */
+typedef struct tfc_request_options {
+	uint32_t size;
+	uint32_t timeout_ms; /* the request's deadline; 0: none */
+} tfc_request_options;
+
+#define TFC_REQUEST_OPTIONS_INIT               \
+	{                                      \
+		sizeof(tfc_request_options), 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_request_options_init(tfc_request_options *options, uint32_t size);
+
+/* Options of tfc_gateway_submit. */
+typedef struct tfc_submit_options {
+	uint32_t size;
+	uint32_t timeout_ms;   /* the request's deadline; 0: none */
+	const void *host_tag;  /* bytes of the host's own, in every event and hook; copied */
+	uint64_t host_tag_len; /* in bytes, at most 4096 */
+	/* A name of the submitter's own for this submit, at most 64 bytes, which makes it
+	 * idempotent: a second submit with the same key and the same job returns the id of the
+	 * first, also when that job was forgotten within the last 24 hours. The key belongs to the
+	 * user who submits; only the submit's home knows it. NULL: none. */
+	const char *client_key;
+	/* Reports how many bytes of the job's bundle have reached the node. Runs in dispatch, with
+	 * the request's user; not called when the node has the bundle already. NULL: none. */
+	void (*progress)(void *user, uint64_t sent, uint64_t total);
+	/* The node that is to accept the submit: 32 hex digits, `node_id` of tfc_gateway_members;
+	 * needs client_key; copied. A host that must submit exactly once, also when it crashes in
+	 * between, stores home and client_key first and gives the same ones again. NULL: the first
+	 * node that is sent any part of the submit (tfc_reply.home). */
+	const char *home;
+} tfc_submit_options;
+
+#define TFC_SUBMIT_OPTIONS_INIT                              \
+	{                                                    \
+		sizeof(tfc_submit_options), 0, 0, 0, 0, 0, 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_submit_options_init(tfc_submit_options *options, uint32_t size);
+
+/**
+ * Submits a job, which is copied. The reply's text is the job id (16 hex digits). The reply comes
+ * once the job is stored, if the node has a store; subscriptions report how the job proceeds.
+ *
+ * The job's `bundle` is a path on this machine, which this process must be able to read. It is sent
+ * to a node elsewhere before the job is, unless the node has the same bytes already; when the
+ * connection is lost meanwhile, sending continues over a new one. Canceling the request stops it.
+ *
+ * One submit makes one job at most. The first node that is sent any part of the submit is its home.
+ * When no response comes, only that node is asked again, directly or through another node, for
+ * tfc_gateway_options.reconnect_ms. Then the reply is TFC_ELOST and names the home: whether the job
+ * exists is not known (tfc_reply.home). A gateway of a node in this process does not retry.
+ *
+ * Thread: the context's. Errors, of the call or in the reply: those of tfc_job_validate, TFC_ESTATE
+ * (the node drains or shuts down), TFC_EEXIST (the client_key belongs to another job or another
+ * user), TFC_EPARSE (the stored record of the client_key is damaged), TFC_ELOST, TFC_ENOSPC or
+ * TFC_ESYS (the job cannot be stored), TFC_EARCHIVE (the bundle cannot be packed, or arrived
+ * damaged), TFC_ETOOBIG, TFC_EBUSY (too many bundles are being sent to the node), TFC_EACCES (the
+ * job has secrets, and the connection is tcp without a key), TFC_ENOMEM, TFC_ETIMEDOUT,
+ * TFC_ECANCELED, TFC_EFORK.
+ */
+TFC_API int tfc_gateway_submit(tfc_gateway *gateway, const tfc_job *job,
+			       const tfc_submit_options *options, tfc_reply_fn fn, void *user,
+			       tfc_op **ret_op);
+
+/* Options of tfc_gateway_stop. */
+typedef struct tfc_stop_options {
+	uint32_t size;
+	uint32_t timeout_ms;   /* the request's deadline; 0: none */
+	uint32_t interrupt_ms; /* send SIGINT first and wait this long; 0: begin with SIGTERM */
+	uint32_t is_kill;      /* 1: SIGKILL at once, without a grace period */
+} tfc_stop_options;
+
+#define TFC_STOP_OPTIONS_INIT                     \
+	{                                         \
+		sizeof(tfc_stop_options), 0, 0, 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_stop_options_init(tfc_stop_options *options, uint32_t size);
+
+/**
+ * Stops a job: SIGTERM, the grace period of each task, SIGKILL. The reply comes as soon as the stop
+ * has begun; subscriptions report the end. A second stop with is_kill ends the grace period.
+ * Thread: the context's. Errors in the reply: TFC_ENOENT (no such job), TFC_ESTATE (the job has
+ * ended otherwise).
+ */
+TFC_API int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_options *options,
+			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
+
+/**
+ * Explains a job without running it: tfc_reply.explanation, and the same as a JSON object with its
+ * strategy, and for each task the node, address, port, cwd, argv and env that it would get. The
+ * ports are those that the pool would give now, and are held only during the call. The job id in
+ * paths and variables is all zeros. `env` has the variables that differ from the node's own
+ * environment; `inherited` is the number of the others. null stands for each value of secret_env.
+ * Hooks are not called. Thread: the context's. Errors in the reply: those of tfc_job_validate, of
+ * tfc_port_acquire and of tfc_spec_tf_config, TFC_ENOENT (a secret or a user does not exist),
+ * TFC_ENOMEM.
+ */
+TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,
+				const tfc_request_options *options, tfc_reply_fn fn, void *user,
+				tfc_op **ret_op);
+
+/**
+ * Lists the jobs of all nodes: tfc_reply.jobs, and the same as a JSON object. `jobs` has for each
+ * job: job (the id), name, state, text, maintainer (a node), generation, epoch, submitted, started,
+ * ended, age_s, `task_count`, `ready` (how many of its tasks are), `restarts` (of its tasks, in
+ * all) and `nodes` (where its tasks are, at most 64); of an ended job also reason, exit and
+ * decided_by. `not_asked` has `node` and `reason` of each node whose jobs are missing: it cannot be
+ * reached, does not answer within 3 s, or refuses. Ended jobs are listed until they are forgotten.
+ * A job whose record in the store is damaged has the state "damaged", and its text says what is
+ * wrong. Thread: the context's. Errors: those of all requests.
+ */
+TFC_API int tfc_gateway_jobs(tfc_gateway *gateway, const tfc_request_options *options,
+			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
+
+/**
+ * Describes one job: tfc_reply.job with its tasks, and the same as a JSON object, which has the
+ * keys of a listed job and `tasks`: task, node, address, pid, attempt, generation, started,
+ * isolation, state, restarts_left and last_end. A task among the first 128 that is not ready yet,
+ * or that was stopped by SIGSTOP, also has `doing`: what its processes are doing, for people. `job`
+ * is an id, an unambiguous prefix of an id, or a name. Thread: the context's. Errors in the reply:
+ * TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_EPARSE (the job's record is damaged).
+ */
+TFC_API int tfc_gateway_describe(tfc_gateway *gateway, const char *job,
+				 const tfc_request_options *options, tfc_reply_fn fn, void *user,
+				 tfc_op **ret_op);
+
+/**
+ * Returns the TF_CONFIG that a task ("worker/0") of a job was given, as JSON. Thread: the
+ * context's. Errors in the reply: TFC_ENOENT, TFC_ESTATE (the task is not placed yet), TFC_ENOTSUP
+ * (the job's framework has no TF_CONFIG), those of tfc_spec_tf_config.
+ */
+TFC_API int tfc_gateway_tf_config(tfc_gateway *gateway, const char *job, const char *task,
+				  const tfc_request_options *options, tfc_reply_fn fn, void *user,
+				  tfc_op **ret_op);
+
+/**
+ * Returns the variables that describe the cluster to a task's framework (tfc_spec_environ), one
+ * "NAME=value" a line, and TFC_EPOCH and TFC_GENERATION, by which a program fences its storage,
+ * with the values of the job's next launch. The task's other variables are not among them. Thread:
+ * the context's. Errors in the reply: as tfc_gateway_tf_config, those of tfc_spec_environ.
+ */
+TFC_API int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const char *task,
+				const tfc_request_options *options, tfc_reply_fn fn, void *user,
+				tfc_op **ret_op);
+
+/**
+ * Removes a job that has ended, and its logs; its subscriptions end with TFC_EVENT_LOST. A job
+ * whose record is damaged is removed by its id or a prefix of it. Thread: the context's. Errors in
+ * the reply: TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_ESTATE (the job has not ended), TFC_ELOST (the
+ * connection broke, and `job` is not a whole id: the request is not repeated, because the same name
+ * or prefix could mean another job by then).
+ */
+TFC_API int tfc_gateway_forget(tfc_gateway *gateway, const char *job,
+			       const tfc_request_options *options, tfc_reply_fn fn, void *user,
+			       tfc_op **ret_op);
+
+/**
+ * Lists the nodes of the cluster: tfc_reply.members, and the same as a JSON list of name, state,
+ * address, node_id, self, draining, and what each offers: slots, memory, gpus, labels. Thread: the
+ * context's. Errors: those of all requests.
+ */
+TFC_API int tfc_gateway_members(tfc_gateway *gateway, const tfc_request_options *options,
+				tfc_reply_fn fn, void *user, tfc_op **ret_op);
+
+/**
+ * Drains a node: it accepts no new task, and its running tasks move to other nodes as their restart
+ * policy allows. Thread: the context's. Errors in the reply: TFC_ENOENT (no such member), TFC_ELOST
+ * (the node cannot be reached now), TFC_EACCES.
+ */
+TFC_API int tfc_gateway_drain(tfc_gateway *gateway, const char *node,
+			      const tfc_request_options *options, tfc_reply_fn fn, void *user,
+			      tfc_op **ret_op);
+
+/**
+ * Ends a drain: the node accepts tasks again. Thread: the context's. Errors in the reply: as
+ * tfc_gateway_drain.
+ */
+TFC_API int tfc_gateway_undrain(tfc_gateway *gateway, const char *node,
+				const tfc_request_options *options, tfc_reply_fn fn, void *user,
+				tfc_op **ret_op);
+
+enum tfc_event_kind {
+	TFC_EVENT_JOB = 1,    /* the job changed its state */
+	TFC_EVENT_TASK = 2,   /* a task changed its state, or has stalled */
+	TFC_EVENT_OUTPUT = 3, /* a line of output */
+	/* `data_len` bytes of a task's output are lost. With a `text` the output is on a node that
+	 * cannot be reached: it comes as OUTPUT events if the node is back before the job ends. */
+	TFC_EVENT_GAP = 4,
+	/* terminal: the job has ended, all its tasks are reaped, and the end is stored: the job
+	 * never runs again */
+	TFC_EVENT_END = 5,
+	/* terminal: the subscription cannot continue, as error_code and text say; the job may. With
+	 * TFC_EEXIST the job has come to the node of this process since: subscribe again. */
+	TFC_EVENT_LOST = 6,
+	TFC_EVENT_LIVE = 7, /* the replay is over; only with wants_live */
+
+	/* Of tfc_gateway_watch: */
+	TFC_EVENT_SUBMITTED = 8,  /* a job that the watch has not reported before */
+	TFC_EVENT_CHANGED = 9,    /* job_state, generation or restarts of a job has changed */
+	TFC_EVENT_ENDED = 10,     /* a job has ended; it does not change any more */
+	TFC_EVENT_FORGOTTEN = 11, /* a job was removed; it may not have been reported before */
+	/* What follows is complete for the jobs of `node`: one that was reported before, and is not
+	 * reported again until NODE_SEEN, was forgotten. */
+	TFC_EVENT_NODE_RESET = 12,
+	TFC_EVENT_NODE_SEEN = 13, /* all that is known of the jobs of `node` was reported */
+	/* The jobs of `node` cannot be seen now, as text says; NODE_SEEN follows when they can. */
+	TFC_EVENT_NODE_UNSEEN = 14,
+};
+
+/*
+ * An event. Borrowed: valid during the callback. Strings are never NULL. `kind` decides which
+ * fields have a meaning; the others are 0 or "". An event that is replayed, to a later subscription
+ * or by a later process, has the same fields as the first time; the fields of LIVE are those of
+ * now.
+ */
+typedef struct tfc_event {
+	uint32_t size;    /* of the struct that the library has; a copy sets sizeof(tfc_event) */
+	uint32_t kind;    /* enum tfc_event_kind */
+	uint64_t time_ns; /* CLOCK_REALTIME; SUBMITTED, ENDED: of the submit, of the end */
+	uint64_t epoch;   /* of the maintainer, from 1 */
+
+	/* The job. */
+	const char *job;       /* its id */
+	const char *name;      /* its name */
+	const void *host_tag;  /* tfc_submit_options.host_tag */
+	uint64_t host_tag_len; /* in bytes */
+	uint32_t job_state;    /* enum tfc_job_state; OUTPUT, GAP: as of the last JOB event */
+	uint32_t generation;   /* of the group, from 1; OUTPUT, GAP: of the attempt */
+	const char *cursor; /* opaque: a subscription with it continues after this event; or "" */
+
+	/* The task: TASK, OUTPUT, GAP. END: the deciding task; task_type is "" when none decided.
+	 */
+	const char *task_type;
+	uint32_t task_index; /* with task_type */
+	uint32_t attempt;    /* from 1 */
+	const char *node;    /* the name of the node it is on */
+
+	/* TASK */
+	const char *address; /* "host:port"; "": it has no port */
+	uint32_t task_state; /* enum tfc_task_state */
+	int32_t pid;         /* 0: it never ran */
+	uint32_t isolation;  /* enum tfc_isolation; 0: it never ran */
+
+	/* How it ended: TASK in a terminal state, END; ENDED: reason, exit_code, signal and
+	 * error_code. A TASK event of a stall has only the reason TFC_END_STALLED. */
+	uint32_t reason;      /* enum tfc_end_reason */
+	uint32_t exit_reason; /* TASK: enum tfc_exit_reason, whatever `reason` is */
+	int32_t exit_code;    /* of a process that exited: 0 to 255; else 0 */
+	int32_t signal;       /* that killed the process; else 0 */
+	int32_t error_code; /* enum tfc_err: of a process that never ran; of LOST, NODE_UNSEEN; else
+			       0 */
+	uint64_t user_us;   /* CPU time in user mode, microseconds */
+	uint64_t system_us; /* CPU time in the kernel, microseconds */
+	uint64_t max_rss_kib; /* largest resident set */
+	const char *text; /* TASK, JOB, GAP, END, LOST, and of a watch SUBMITTED, CHANGED, ENDED,
+			     NODE_UNSEEN: a message for people; or "" */
+
+	/* END */
+	const char *const *log_tail; /* last lines of the deciding task; NULL-terminated */
+	/* A message for each task that failed for good without failing the job; it begins with the
+	 * task's name. NULL-terminated; at most 32, then one with the number of the others. */
+	const char *const *ignored_failures;
+
+	/* OUTPUT, GAP */
+	const char *data;    /* OUTPUT: the line without its newline; any bytes; not terminated */
+	uint64_t data_len;   /* OUTPUT: bytes of data, at most 65536; GAP: bytes lost */
+	uint32_t stream;     /* enum tfc_stream */
+	uint32_t is_partial; /* OUTPUT: the line continues in the next event of task and stream */
+
+	/* SUBMITTED, CHANGED, ENDED */
+	uint64_t version;  /* of the job's state: grows with each change, also over restarts of its
+			      node; from 1 */
+	uint64_t restarts; /* of its tasks, in all */
+} tfc_event;
+
+/**
+ * Returns the event as one JSON object without a newline, {"time":"...Z","event":"output",
+ * "task":"worker/0",...}; doc/guide/embedding.md lists the keys of each kind. Bytes of output that
+ * are not UTF-8 become \xNN. The caller frees *ret_json with tfc_free. Thread: any, in the
+ * callback. Errors: TFC_EINVAL (NULL, or a kind that this version does not know), TFC_ENOMEM.
+ */
+TFC_API int tfc_event_json(const tfc_event *event, char **ret_json);
+
+/**
+ * Returns the exit status for a program that ran the job, by the rules of a shell: 0: the job
+ * succeeded; the exit code of the deciding task; 128 + the signal that killed the deciding task;
+ * 124: deadline or stall; 126: not executable; 127: not found; 125: any other failure. For a job
+ * that was stopped it is 128 + `signal`, where 0 counts as SIGTERM: a host that stopped the job
+ * because of a signal sets `signal` in its copy of the event. Thread: any. Errors: TFC_EINVAL (not
+ * a TFC_EVENT_END).
+ */
+TFC_API int tfc_event_exit_status(const tfc_event *event);
+
+/** Runs in dispatch. TFC_EVENT_END or TFC_EVENT_LOST is the last event; close the subscription all
+ * the same. */
+typedef void (*tfc_event_fn)(void *user, const tfc_event *event);
+
+/* Options of a subscription. */
+typedef struct tfc_subscribe_options {
+	uint32_t size;
+	uint32_t skip_output; /* 1: no OUTPUT and GAP events */
+	const char *cursor;   /* of an event: continue after it; NULL: from the beginning */
+	uint32_t wants_live;  /* 1: report LIVE once the replay is over */
+	uint32_t reserved;    /* 0 */
+} tfc_subscribe_options;
+
+#define TFC_SUBSCRIBE_OPTIONS_INIT                        \
+	{                                                 \
+		sizeof(tfc_subscribe_options), 0, 0, 0, 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_subscribe_options_init(tfc_subscribe_options *options, uint32_t size);
+
+/**
+ * Follows a job: replays its events and output so far, then reports what happens next, until the
+ * job ends. The lines of an attempt keep their order and come before the TASK event of its end. The
+ * exception is output on a node that cannot be reached at that time: a GAP event reports it, and
+ * the lines come once the node is back. Output is read from the logs when the host dispatches: a
+ * slow subscriber holds no memory and slows no task. A gateway of a node in this process looks for
+ * a prefix or a name among the jobs of that node first.
+ *
+ * The caller owns *ret_sub. Thread: the context's. Errors: TFC_EINVAL (fn or ret_sub is NULL),
+ * TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK. A job or cursor that cannot be followed
+ * is reported by TFC_EVENT_LOST in a later dispatch, wherever the job is: TFC_ENOENT (no such job),
+ * TFC_EINVAL (the cursor is not valid, or more than one job id begins with `job`), TFC_EPARSE (the
+ * job's record is damaged).
+ */
+TFC_API int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
+				  const tfc_subscribe_options *options, tfc_event_fn fn, void *user,
+				  tfc_sub **ret_sub);
+
+/**
+ * Submits a job and follows it: tfc_gateway_submit, and a tfc_gateway_subscribe to the job as soon
+ * as it exists, in one call. reply_fn, event_fn and submit_options.progress get the same `user`.
+ * reply_fn is called once, with the reply to the submit (tfc_reply.text is the job id) and before
+ * all events. When its code is below 0 the subscription is over and reports nothing. Otherwise
+ * event_fn reports the job from its beginning; a subscription that cannot begin reports
+ * TFC_EVENT_LOST. subscribe_options.cursor is for a host that repeats a submit with its client_key.
+ *
+ * tfc_sub_close before the reply cancels the submit, and reply_fn is not called. The job may exist
+ * then: a host that has to know gives client_key and home, and submits again (tfc_reply.home).
+ * After the reply tfc_sub_close does not affect the job.
+ *
+ * submit_options and subscribe_options may be NULL. The caller owns *ret_sub. Thread: the
+ * context's. Errors, of the call or in the reply: those of tfc_gateway_submit; of the call also
+ * TFC_EINVAL (reply_fn, event_fn or ret_sub is NULL).
+ */
+TFC_API int tfc_gateway_run(tfc_gateway *gateway, const tfc_job *job,
+			    const tfc_submit_options *submit_options,
+			    const tfc_subscribe_options *subscribe_options, tfc_reply_fn reply_fn,
+			    tfc_event_fn event_fn, void *user, tfc_sub **ret_sub);
+
+/* Options of a watch. */
+typedef struct tfc_watch_options {
+	uint32_t size;
+	uint32_t wants_live; /* 1: report LIVE once everything known was reported */
+	const char *cursor;  /* of an event of a watch: continue after it; NULL or "": from the
+				beginning; copied */
+} tfc_watch_options;
+
+#define TFC_WATCH_OPTIONS_INIT                  \
+	{                                       \
+		sizeof(tfc_watch_options), 0, 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_watch_options_init(tfc_watch_options *options, uint32_t size);
+
+/**
+ * Watches all jobs of all nodes that are members or become members: reports SUBMITTED once for each
+ * job, CHANGED as it proceeds, ENDED and FORGOTTEN, with its id, name, host_tag, job_state,
+ * generation, epoch, version, restarts, text and the node that maintains it (of FORGOTTEN: id and
+ * node). It follows until it is closed. It is a subscription: pause, resume and close it as one.
+ *
+ * Changes are not queued. A reader that is slower than a job changes gets the latest state of that
+ * job, and may get the same version twice; it ignores a version that it has. SUBMITTED, ENDED and
+ * FORGOTTEN of a job come in this order. SUBMITTED has the state that the job has when it is
+ * reported; of a job that was submitted and forgotten meanwhile only FORGOTTEN comes.
+ *
+ * Each node is watched on its own. First, or when the watch cannot prove that it has missed nothing
+ * (the node has restarted, or has forgotten more jobs than it remembers), it reports NODE_RESET and
+ * every job of the node as SUBMITTED (and ENDED) again. Then, and when it continues without a gap
+ * after a lost connection or behind a cursor, it reports NODE_SEEN. A node that cannot be reached
+ * or refuses is reported by NODE_UNSEEN, also when it does not respond for 3 s at first or is not a
+ * member any more. LIVE comes once each member is seen or unseen.
+ *
+ * A cursor holds the position for each node, about 115 bytes a node; one of more than 4,096 nodes
+ * is refused. Between NODE_RESET and NODE_SEEN it does not advance for that node: a watch that
+ * continues there replays the node.
+ *
+ * The caller owns *ret_sub. Thread: the context's. Errors: as tfc_gateway_subscribe. A watch that
+ * cannot begin or continue reports TFC_EVENT_LOST: TFC_EINVAL (the cursor), TFC_EACCES, TFC_ENOTSUP
+ * (a node of an older version), TFC_EUNREACH. A peer whom the host's `authorize` refuses the verb
+ * TFC_VERB_WATCH for a job gets no event of that job.
+ */
+TFC_API int tfc_gateway_watch(tfc_gateway *gateway, const tfc_watch_options *options,
+			      tfc_event_fn fn, void *user, tfc_sub **ret_sub);
+
+/** Pauses a subscription: no event comes until tfc_sub_resume. Legal inside a callback. Thread: the
+ * context's. */
+TFC_API void tfc_sub_pause(tfc_sub *sub);
+
+/** Resumes a subscription, in a later dispatch. Thread: the context's. */
+TFC_API void tfc_sub_resume(tfc_sub *sub);
+
+/**
+ * Closes a subscription: no event comes after this. Legal inside a callback, and before or after
+ * its gateway and its node are closed. NULL is a no-op. Thread: the context's.
+ */
+TFC_API void tfc_sub_close(tfc_sub *sub);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

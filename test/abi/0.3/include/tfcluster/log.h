@@ -1,0 +1,83 @@
+/*
+ * The log of a task's output. The task's shim writes it; any program that may read the files can
+ * read it.
+ *
+ * A log is a sequence of segment files NAME.OFFSET.log in one directory. OFFSET, 16 hex digits, is
+ * the log position of the segment's first byte. Log positions grow over rotations and attempts, and
+ * never repeat: a position is where a reader continues. Each record is a line of text of fixed
+ * width, and then the bytes that the task wrote; doc/internals/log-format.md has the layout.
+ *
+ * A full disk drops output. A gap record says how much is missing. Output that is dropped at the
+ * end of an attempt, when not even the gap record fits, is reported by log_gap of the process's
+ * end, and by subscriptions.
+ *
+ * A reader has at most one descriptor and one buffer, and needs no context. Thread: one at a time
+ * per reader.
+ */
+#ifndef TFCLUSTER_LOG_H
+#define TFCLUSTER_LOG_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <tfcluster/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tfc_log tfc_log;
+
+enum tfc_stream {
+	TFC_STREAM_STDOUT = 1,
+	TFC_STREAM_STDERR = 2,
+	TFC_STREAM_GAP = 3, /* `len` bytes are missing here, of output that a full disk did not take
+				or of log that was rotated away; data is NULL */
+};
+
+/* One record. Borrowed: valid until the next call on the reader. */
+typedef struct tfc_log_record {
+	uint32_t size;
+	uint32_t stream;   /* enum tfc_stream */
+	uint64_t time_ns;  /* when the shim read it, CLOCK_REALTIME */
+	uint64_t position; /* where the record begins */
+	uint64_t next;     /* position after it: a reader opened there continues */
+	const char *data;  /* len bytes, not terminated; NULL for a gap */
+	uint64_t len;      /* bytes of data; of a gap: bytes missing */
+	uint32_t attempt;  /* of the task that wrote it, as its launch named it */
+	uint32_t reserved; /* 0 */
+} tfc_log_record;
+
+#define TFC_LOG_RECORD_INIT                                    \
+	{                                                      \
+		sizeof(tfc_log_record), 0, 0, 0, 0, 0, 0, 0, 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_log_record_init(tfc_log_record *record, uint32_t size);
+
+/**
+ * Opens a reader on log `name` in directory `dir` at `position` (0: the oldest there is). The log
+ * need not exist yet. The caller owns *ret_log.
+ * Errors: TFC_EINVAL, TFC_ENOMEM; TFC_ENOENT and TFC_EACCES when the directory cannot be read.
+ */
+TFC_API int tfc_log_open(const char *dir, const char *name, uint64_t position, tfc_error *error,
+			 tfc_log **ret_log);
+
+/**
+ * Reads the next record. Returns 1 with *record filled, or 0 when there is none yet (call again
+ * when the log has grown). A position that was rotated away yields a TFC_STREAM_GAP first. Errors:
+ * TFC_EPARSE (damaged, or opened at a position within a record; the text names file and offset),
+ * TFC_ESYS, TFC_ENOMEM.
+ */
+TFC_API int tfc_log_next(tfc_log *log, tfc_log_record *record, tfc_error *error);
+
+/** Returns the position after the last record that tfc_log_next returned. Errors: none. */
+TFC_API uint64_t tfc_log_position(const tfc_log *log);
+
+/** Closes a reader. NULL is a no-op. */
+TFC_API void tfc_log_close(tfc_log *log);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,116 @@
+/*
+ * Ports without races. A hold keeps a TCP port bound from the moment it is chosen until the task
+ * that used it is reaped; nobody else on the machine can bind it meanwhile, and a restarted task
+ * gets the same port back at once.
+ *
+ * The hold is a socket bound to [::]:port (0.0.0.0 where IPv6 is off) that never listens. Without
+ * SO_REUSEADDR on it the kernel refuses every other bind. With it, a program that sets SO_REUSEADDR
+ * itself, as TensorFlow and TensorBoard do, can bind the port too and listen on it: the bind window
+ * is open.
+ * Rules of the kernel: ip(7), inet_csk_get_port in net/ipv4/inet_connection_sock.c.
+ */
+#ifndef TFCLUSTER_PORT_H
+#define TFCLUSTER_PORT_H
+
+#include <stdint.h>
+#include <sys/types.h>
+#include <tfcluster/ctx.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tfc_port_pool tfc_port_pool;
+typedef struct tfc_port_hold tfc_port_hold;
+
+/* Options of a pool. Both ends 0: 20000-29999. */
+typedef struct tfc_port_pool_options {
+	uint32_t size;
+	uint16_t first; /* lowest port of the pool */
+	uint16_t last;  /* highest port of the pool, inclusive */
+} tfc_port_pool_options;
+
+#define TFC_PORT_POOL_OPTIONS_INIT                  \
+	{                                           \
+		sizeof(tfc_port_pool_options), 0, 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_port_pool_options_init(tfc_port_pool_options *options, uint32_t size);
+
+/**
+ * Opens a pool. It uses no descriptor of its own. Ports from which the kernel also takes those of
+ * outgoing connections are warned of through the context's log. The caller owns *ret_pool.
+ * Thread: the context's. Errors: TFC_EINVAL (0, reversed; the text names the field), TFC_EACCES
+ * (privileged ports without the right), TFC_ENOTSUP, TFC_ENOMEM, TFC_EFORK.
+ */
+TFC_API int tfc_port_pool_open(tfc_ctx *ctx, const tfc_port_pool_options *options,
+			       tfc_port_pool **ret_pool);
+
+/** Closes a pool; its holds stay valid. NULL is a no-op. Thread: the context's. */
+TFC_API void tfc_port_pool_close(tfc_port_pool *pool);
+
+/**
+ * Acquires a port: any free one of the pool (`port` 0), or exactly `port`, which need not lie in
+ * the pool. A fixed port is also acquired when only connections without a process are left on it
+ * (TIME_WAIT, and those of a server that was killed). The bind window is closed. The caller owns
+ * *ret_hold. Thread: the context's. Errors: TFC_EEXHAUSTED (says how many
+ * are in use by whom), TFC_EBUSY (a fixed port in use; names uid, and pid and program where
+ * visible), TFC_EACCES (privileged), TFC_EMFILE, TFC_ESYS, TFC_ENOMEM.
+ */
+TFC_API int tfc_port_acquire(tfc_port_pool *pool, uint16_t port, tfc_port_hold **ret_hold);
+
+/** The port's number. Thread: the context's. Errors: none (0 for NULL). */
+TFC_API uint16_t tfc_port_hold_number(const tfc_port_hold *hold);
+
+/**
+ * Opens (`is_open` 1) or closes (0) the bind window for programs that set SO_REUSEADDR. Open it
+ * just before the launch, and close it as soon as tfc_port_hold_listener reports that the task
+ * listens. Thread: the context's. Errors: TFC_ELOST (the guard that kept the port is gone),
+ * TFC_ESYS.
+ */
+TFC_API int tfc_port_hold_set_open(tfc_port_hold *hold, int is_open);
+
+/* Who listens on a port. */
+typedef struct tfc_port_listener {
+	uint32_t size;
+	uint32_t count; /* listening sockets on the port, over all addresses; 0: nobody */
+	uint32_t uid;   /* owner of one of them: of a foreign listener if there is one */
+	int32_t pid;    /* a process that has it open, or 0 where the kernel does not show it, or it
+			   was not found among the first few thousand descriptors: the next call goes
+			   on */
+	uint32_t is_ours; /* 1: every listener belongs to the process tree asked for */
+	char program[64]; /* name of that process, or "" */
+} tfc_port_listener;
+
+#define TFC_PORT_LISTENER_INIT                         \
+	{                                              \
+		sizeof(tfc_port_listener), 0, 0, 0, 0, \
+		{                                      \
+			0                              \
+		}                                      \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_port_listener_init(tfc_port_listener *listener, uint32_t size);
+
+/**
+ * Asks the kernel (sock_diag(7)) who listens on the port. `root` is a process; is_ours says
+ * whether it or its descendants have all listeners open (`root` 0: is_ours is not determined).
+ * Works also when the guard that kept the port is gone. Thread: the context's. Errors: TFC_EINVAL,
+ * TFC_EMFILE, TFC_ENOMEM, TFC_ESYS.
+ */
+TFC_API int tfc_port_hold_listener(tfc_port_hold *hold, pid_t root,
+				   tfc_port_listener *ret_listener);
+
+/**
+ * Releases the port. Do so only after the task that used it is reaped; the port of a process of
+ * tfc_process_spawn stays held until then in any case. NULL is a no-op.
+ * Thread: the context's.
+ */
+TFC_API void tfc_port_hold_release(tfc_port_hold *hold);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,187 @@
+/*
+ * A supervised process. A guard starts it and a shim watches it: it never becomes an orphan, and
+ * its exit status is exact whatever the host does with SIGCHLD or waitpid.
+ *
+ * The first spawn under a context starts that context's guard. The process runs in a session of its
+ * own, with stdin from /dev/null, default signal dispositions, an empty signal mask, no descriptors
+ * but 0, 1 and 2 (and 3, see stall_ms), and exactly the given environment. When the host dies, for
+ * whatever reason, the guard ends the process: SIGTERM and SIGCONT, the grace period, SIGKILL, then
+ * every process that it left behind.
+ */
+#ifndef TFCLUSTER_PROCESS_H
+#define TFCLUSTER_PROCESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <tfcluster/ctx.h>
+#include <tfcluster/port.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tfc_process tfc_process;
+
+/* How a process ended. */
+enum tfc_exit_reason {
+	TFC_EXIT_NONE = 0,   /* it has not */
+	TFC_EXIT_CODE = 1,   /* exited by itself: `status` is its code, 0-255 */
+	TFC_EXIT_SIGNAL = 2, /* died of a signal: `status` is its number */
+	TFC_EXIT_LOST = 3, /* its shim or guard died; it and every process it started have ended */
+	TFC_EXIT_NOT_STARTED = 4, /* never ran: `status` is an enum tfc_err, `text` says why */
+};
+
+enum tfc_process_event_kind {
+	TFC_PROCESS_STARTED = 1, /* the program runs (exec has succeeded): `pid` is set */
+	TFC_PROCESS_EXITED =
+		2, /* terminal: it, and all it started, are reaped; the log is complete */
+	TFC_PROCESS_STALLED = 3, /* it has given no sign of life for `silent_ms`; see stall_ms */
+};
+
+/*
+ * By what the processes that a process starts are found, so that none is left when it ends
+ * (doc/guide/isolation.md).
+ */
+enum tfc_isolation {
+	TFC_ISOLATION_AUTO = 0,   /* CGROUP where one can be created, else PLAIN */
+	TFC_ISOLATION_PLAIN = 1,  /* its process group, and the orphans that the guard adopts */
+	TFC_ISOLATION_CGROUP = 2, /* also a cgroup v2, which is killed at once, however it forks */
+	TFC_ISOLATION_PIDNS = 3,  /* a PID namespace and /proc of its own: all its processes end
+				     even when guard and shim are killed at the same moment */
+};
+
+/* An event of a process. Borrowed: valid during the callback. */
+typedef struct tfc_process_event {
+	uint32_t size;
+	uint32_t kind;        /* enum tfc_process_event_kind */
+	int32_t pid;          /* of the process; 0 when it never started */
+	uint32_t reason;      /* enum tfc_exit_reason */
+	int32_t status;       /* see enum tfc_exit_reason */
+	uint32_t is_oom;      /* 1: the kernel killed it because memory ran out */
+	uint64_t time_ns;     /* when it happened, CLOCK_REALTIME */
+	uint64_t user_us;     /* CPU time of the process and what it waited for, microseconds */
+	uint64_t system_us;   /* the same, in the kernel */
+	uint64_t max_rss_kib; /* largest resident set */
+	uint64_t log_end;     /* log position after its last output, see log.h */
+	uint64_t log_dropped; /* output bytes that could not be written (full disk) */
+	const char *text;     /* a message about the end, or "" */
+	uint32_t silent_ms;   /* STALLED: since its last sign of life */
+	uint32_t isolation;   /* enum tfc_isolation in effect, never AUTO; 0: it never started */
+	uint64_t log_gap; /* of log_dropped: bytes at the end of the log, where the disk was also
+			     too full for a gap record: readers of the log do not miss them */
+} tfc_process_event;
+
+/** Runs in dispatch. TFC_PROCESS_EXITED is the last event; close the process all the same. */
+typedef void (*tfc_process_fn)(void *user, const tfc_process_event *event);
+
+#define TFC_UNLIMITED UINT64_MAX
+
+/* A resource limit as setrlimit(2) takes it. */
+typedef struct tfc_rlimit {
+	uint32_t resource; /* RLIMIT_NOFILE, RLIMIT_AS, ... of <sys/resource.h> */
+	uint32_t reserved;
+	uint64_t soft; /* in the unit of the resource; TFC_UNLIMITED: none */
+	uint64_t hard; /* as soft, and not below it */
+} tfc_rlimit;
+
+/* Which of the fields below are set, where zero is a valid value. */
+enum tfc_limit_flags {
+	TFC_LIMIT_OOM_SCORE_ADJ = 1,
+	TFC_LIMIT_USER = 2, /* uid, gid and groups, all three */
+};
+
+/*
+ * Resource limits of a process, and its user. Zero: those of the host. When the system refuses a
+ * limit, the process does not start: TFC_EXIT_NOT_STARTED, and the text names the limit.
+ */
+typedef struct tfc_process_limits {
+	uint32_t size;
+	uint32_t flags;            /* enum tfc_limit_flags */
+	const tfc_rlimit *rlimits; /* rlimit_count of them; NULL: the host's own */
+	uint32_t rlimit_count;     /* entries of rlimits */
+	int32_t nice;              /* added to the host's, as nice(1) does; -40 to 40 */
+	int32_t oom_score_adj;     /* -1000 to 1000, see proc(5); only root may lower it */
+	uint32_t cpu_milli;        /* thousandths of a CPU, by cgroup; 0: no limit */
+	uint64_t memory_bytes;     /* by cgroup; 0: no limit */
+	uint32_t uid;              /* another one than the host's needs a host that is root */
+	uint32_t gid;              /* with uid: see TFC_LIMIT_USER */
+	const uint32_t *groups;    /* supplementary groups; none but these are kept */
+	uint32_t group_count;      /* entries of groups */
+	uint32_t reserved;
+} tfc_process_limits;
+
+#define TFC_PROCESS_LIMITS_INIT                                                      \
+	{                                                                            \
+		sizeof(tfc_process_limits), 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_process_limits_init(tfc_process_limits *limits, uint32_t size);
+
+/* What to run. Strings are copied, and so are limits. */
+typedef struct tfc_process_options {
+	uint32_t size;
+	uint32_t grace_ms;          /* between TERM and KILL when the host dies; 0: 10 s */
+	const char *const *argv;    /* NULL-terminated, at least one; found through PATH of env */
+	const char *const *env;     /* NULL-terminated "NAME=value"; NULL: empty */
+	const char *cwd;            /* NULL: "/" */
+	const char *log_dir;        /* directory of the log; NULL: output is discarded */
+	const char *log_name;       /* name of the log in it, see log.h; needed with log_dir */
+	uint64_t log_segment_bytes; /* a segment file is full at this size; 0: 16 MiB */
+	uint32_t log_segments;      /* this many segment files are kept; 0: 8 */
+	uint32_t attempt;           /* written into each log record; 0: 1 */
+	/* The port of the process: its bind window opens just before exec. The guard holds the port
+	 * until the process is reaped, even if it is released before. NULL: none. */
+	tfc_port_hold *hold;
+	const tfc_process_limits *limits; /* NULL: the host's own */
+	/* Report TFC_PROCESS_STALLED when the process gives no sign of life for so many
+	 * milliseconds, and again after each further such time; 0: never. Signs of life are output,
+	 * and any bytes that the process writes to descriptor 3, a pipe that it has then. */
+	uint32_t stall_ms;
+	uint32_t isolation; /* enum tfc_isolation */
+} tfc_process_options;
+
+#define TFC_PROCESS_OPTIONS_INIT                                                   \
+	{                                                                          \
+		sizeof(tfc_process_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_process_options_init(tfc_process_options *options, uint32_t size);
+
+/**
+ * Starts a process, and returns at once. fn(user, event) reports its start and, exactly once, its
+ * end. A program that cannot be started ends with TFC_EXIT_NOT_STARTED and TFC_ENOENT (not found),
+ * TFC_ENOEXEC, TFC_EACCES, TFC_ECWD (no working directory), TFC_ELIMIT (a limit cannot be set),
+ * TFC_EMFILE, TFC_EAGAIN or TFC_ENOMEM. The caller owns *ret_process. Thread: the context's.
+ * Errors: TFC_EINVAL, TFC_ENOTSUP, TFC_ETOOBIG, TFC_ENOMEM, TFC_EMFILE, TFC_EFORK, TFC_ESYS;
+ * TFC_ENOENT when the guard's program is missing.
+ */
+TFC_API int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, tfc_process_fn fn,
+			      void *user, tfc_process **ret_process);
+
+/**
+ * Stops the process: SIGTERM and SIGCONT to its group, SIGKILL after `grace_ms`, then every process
+ * that it left behind. A second call with a shorter grace period shortens it; 0 kills at once. The
+ * end is reported as TFC_PROCESS_EXITED. Stopping a process that has ended is a success. Thread:
+ * the context's. Errors: TFC_EINVAL, TFC_EFORK.
+ */
+TFC_API int tfc_process_stop(tfc_process *process, uint32_t grace_ms);
+
+/** Sends a signal to the process group. Thread, errors: as tfc_process_stop. */
+TFC_API int tfc_process_signal(tfc_process *process, int signal_number);
+
+/** The pid, or 0 while there is none. Thread: the context's. Errors: none. */
+TFC_API pid_t tfc_process_pid(const tfc_process *process);
+
+/**
+ * Closes the handle: no further event comes. A process that still runs is killed at once. Legal
+ * inside a callback. NULL is a no-op. Thread: the context's.
+ */
+TFC_API void tfc_process_close(tfc_process *process);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,157 @@
+/*
+ * The cluster spec, as a value: the address of each task, and the environments that are rendered
+ * from it.
+ *
+ * A spec maps (task_type, task_index) to an address "host:port". It has no descriptor and needs no
+ * context. Thread: one at a time per spec; different specs are independent.
+ *
+ * Rules checked here are TensorFlow's own: python/distribute/multi_worker_util.py (job names, chief
+ * and evaluator counts, index range), python/training/server_lib.py (list and map form) and
+ * core/distributed_runtime/rpc/grpc_server_lib.cc (host:port).
+ */
+#ifndef TFCLUSTER_SPEC_H
+#define TFCLUSTER_SPEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <tfcluster/error.h>
+#include <tfcluster/memory.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tfc_spec tfc_spec;
+
+enum {
+	/* The longest TF_CONFIG value that execve takes, in bytes: MAX_ARG_STRLEN less "TF_CONFIG="
+	 * and the NUL. */
+	TFC_TF_CONFIG_MAX = 131061,
+};
+
+enum tfc_framework {
+	TFC_FRAMEWORK_TENSORFLOW = 0,
+	TFC_FRAMEWORK_NONE = 1, /* only the library's own variables */
+	TFC_FRAMEWORK_PYTORCH = 2,
+	TFC_FRAMEWORK_JAX = 3,
+	TFC_FRAMEWORK_HOROVOD = 4,
+};
+
+enum tfc_strategy {
+	TFC_STRATEGY_AUTO = 0, /* parameter_server when there is a ps, else mirrored */
+	TFC_STRATEGY_MULTI_WORKER_MIRRORED = 1,
+	TFC_STRATEGY_PARAMETER_SERVER = 2,
+	TFC_STRATEGY_NONE = 3,
+};
+
+/** Makes an empty spec. The caller owns it and frees it with tfc_spec_free. Errors: TFC_ENOMEM. */
+TFC_API int tfc_spec_new(tfc_spec **ret_spec);
+
+/**
+ * Parses a spec from JSON: either a bare cluster, {"worker":["h:1","h:2"]} (list form) or
+ * {"worker":{"0":"h:1","7":"h:2"}} (sparse map form), or a whole TF_CONFIG, whose "cluster" is
+ * read. `len` is in bytes. The caller owns *ret_spec. Errors: TFC_EPARSE (not JSON), TFC_ESPEC (a
+ * rule; the text names the task), TFC_ENOMEM.
+ */
+TFC_API int tfc_spec_parse(const char *json, size_t len, tfc_error *error, tfc_spec **ret_spec);
+
+/** Frees a spec. NULL is a no-op. */
+TFC_API void tfc_spec_free(tfc_spec *spec);
+
+/**
+ * Adds one task. `address` is "host:port", "[v6]:port"; strings are copied. Task types other than
+ * chief, worker, ps and evaluator are refused, as TensorFlow refuses them in a cluster.
+ * Errors: TFC_ESPEC (bad type, index, address, or task or address already there), TFC_ENOMEM.
+ */
+TFC_API int tfc_spec_add(tfc_spec *spec, const char *task_type, uint32_t task_index,
+			 const char *address, tfc_error *error);
+
+/** Returns the number of tasks of a type; of all types for NULL. Errors: none. */
+TFC_API uint32_t tfc_spec_count(const tfc_spec *spec, const char *task_type);
+
+/** Returns the address of a task, or NULL. Borrowed until the spec changes. Errors: none. */
+TFC_API const char *tfc_spec_address(const tfc_spec *spec, const char *task_type,
+				     uint32_t task_index);
+
+/** Called for each task; a result other than 0 ends the walk, and tfc_spec_each returns it. */
+typedef int (*tfc_spec_each_fn)(void *user, const char *task_type, uint32_t task_index,
+				const char *address);
+
+/**
+ * Walks all tasks: chief, worker, ps, evaluator, each by rising index. The spec must not change
+ * meanwhile. Returns 0 or what fn returned. Errors: those of fn.
+ */
+TFC_API int tfc_spec_each(const tfc_spec *spec, tfc_spec_each_fn fn, void *user);
+
+/** Returns 1 if both have the same tasks at the same addresses, else 0. Errors: none. */
+TFC_API int tfc_spec_equal(const tfc_spec *a, const tfc_spec *b);
+
+/**
+ * Returns the cluster as JSON, deterministic and compact: in list form if the indices are dense
+ * from 0, else in map form. It is the cluster of the training tasks, without the evaluator. The
+ * caller frees *ret_json with tfc_free. Errors: TFC_ENOMEM.
+ */
+TFC_API int tfc_spec_json(const tfc_spec *spec, char **ret_json);
+
+/**
+ * TF_CONFIG of one task: {"cluster":{...},"task":{"type":"worker","index":0}}, checked against all
+ * of TensorFlow's rules for the strategy: a task's index is below the number of tasks of its type
+ * (any index with TFC_STRATEGY_NONE), no ps beside mirrored workers, a ps and a worker with the
+ * parameter-server strategy (a chief is not needed: the coordinator may be a driver outside).
+ *
+ * The evaluator is listed in its own TF_CONFIG only, beside the others. It need not be in the spec:
+ * TensorFlow wants to find it in its cluster, but nobody dials it, so it then gets "localhost:0".
+ *
+ * The caller frees *ret_json with tfc_free. Cost: the bytes written; the common part is rendered
+ * once per spec. Errors: TFC_ESPEC (a rule; names the task), TFC_ETOOBIG (over TFC_TF_CONFIG_MAX;
+ * says both ways out), TFC_EINVAL, TFC_ENOMEM.
+ */
+TFC_API int tfc_spec_tf_config(const tfc_spec *spec, enum tfc_strategy strategy,
+			       const char *task_type, uint32_t task_index, tfc_error *error,
+			       char **ret_json);
+
+/**
+ * The part of a cluster that one worker needs under parameter servers: the chief, the ps and
+ * itself, under its own index, so that its TF_CONFIG does not grow with the number of workers. A
+ * server takes such a sparse cluster; the coordinator (chief or driver) needs the whole one, and
+ * tells each worker of the others when it connects. Errors: TFC_ESPEC (no such worker), TFC_EINVAL,
+ * TFC_ENOMEM. The caller owns *ret_part.
+ */
+TFC_API int tfc_spec_part(const tfc_spec *spec, uint32_t worker_index, tfc_error *error,
+			  tfc_spec **ret_part);
+
+/**
+ * The framework's environment of one task, as a NULL-terminated list of "NAME=value": for
+ * TensorFlow TF_CONFIG, GRPC_FAIL_FAST=use_caller with the parameter-server strategy, and Apache
+ * Ignite's TF_CLUSTER (the cluster without the evaluator), TF_WORKERS (["/job:worker/task:0"]) and,
+ * where there is a chief, TF_CHIEF_SERVER (grpc://host:port). One of these three that would be too
+ * long for execve is left out. A task outside the cluster (tensorboard, driver, a sidecar) gets the
+ * same without TF_CONFIG: a driver coordinates, and its calls must fail fast too.
+ * TFC_FRAMEWORK_NONE: an empty list.
+ *
+ * The other frameworks know ranks: the chief, if there is one, is rank 0, the workers follow by
+ * rising index. Tasks whose addresses name the same host share it; local ranks count them there, by
+ * rank. `strategy` is TensorFlow's and not looked at. A task outside the cluster gets an empty
+ * list.
+ * - PyTorch: what torchrun documents (torch/distributed/run.py): MASTER_ADDR, MASTER_PORT, RANK,
+ *   WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE, ROLE_NAME, ROLE_RANK,
+ *   ROLE_WORLD_SIZE. All ranks have the one role "default", as torchrun's have.
+ * - JAX: JAX_COORDINATOR_ADDRESS, and the five variables by which jax.distributed.initialize()
+ * knows Slurm (jax/_src/clusters/slurm_cluster.py), since JAX has none of its own for count and id:
+ *   SLURM_JOB_ID, SLURM_STEP_NODELIST, SLURM_NTASKS, SLURM_PROCID, SLURM_LOCALID.
+ * - Horovod: what its launcher gives each slot (horovod/runner/gloo_run.py): HOROVOD_HOSTNAME,
+ *   HOROVOD_RANK, HOROVOD_SIZE, HOROVOD_LOCAL_RANK, HOROVOD_LOCAL_SIZE, HOROVOD_CROSS_RANK,
+ *   HOROVOD_CROSS_SIZE, HOROVOD_CONTROLLER and HOROVOD_CPU_OPERATIONS (gloo),
+ *   HOROVOD_GLOO_RENDEZVOUS_ADDR and _PORT: rank 0's address. Nothing serves there by itself.
+ *
+ * No variable is longer than execve takes. The caller frees *ret_env with tfc_strv_free.
+ * Errors: as tfc_spec_tf_config.
+ */
+TFC_API int tfc_spec_environ(const tfc_spec *spec, enum tfc_framework framework,
+			     enum tfc_strategy strategy, const char *task_type, uint32_t task_index,
+			     tfc_error *error, char ***ret_env);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

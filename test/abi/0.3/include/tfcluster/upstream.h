@@ -1,0 +1,76 @@
+/*
+ * Where a host's data is: what the placement policy "upstream" follows.
+ *
+ * A job names an upstream ("placement": {"policy": "upstream", "upstream": "grid"}). Before its
+ * tasks are placed, the node that maintains the job asks the host which node owns which partition.
+ * Each worker gets some of the partitions and is placed on the node that owns them; their names are
+ * in its environment (doc/guide/data.md).
+ */
+#ifndef TFCLUSTER_UPSTREAM_H
+#define TFCLUSTER_UPSTREAM_H
+
+#include <stdint.h>
+#include <tfcluster/ctx.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A request for the partitions of one upstream. The library owns it; it is invalid after it has
+ * been completed, failed or canceled. */
+typedef struct tfc_upstream_request tfc_upstream_request;
+
+/* A host's upstreams. The functions run in dispatch; `impl` is tfc_node_options.upstream_impl. */
+typedef struct tfc_upstream_ops {
+	uint32_t size;
+	uint32_t reserved; /* 0 */
+	/* Where are the partitions of this upstream? Completed by tfc_upstream_complete or
+	 * tfc_upstream_fail, inside this call or later, exactly once. */
+	void (*resolve)(void *impl, const char *upstream, tfc_upstream_request *request);
+	/* The partitions are no longer needed: the request is invalid once this has returned. */
+	void (*cancel)(void *impl, tfc_upstream_request *request);
+} tfc_upstream_ops;
+
+#define TFC_UPSTREAM_OPS_INIT                     \
+	{                                         \
+		sizeof(tfc_upstream_ops), 0, 0, 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_upstream_ops_init(tfc_upstream_ops *ops, uint32_t size);
+
+/**
+ * Adds a partition: its name, 1 to 63 bytes without commas, blanks and control characters, and the
+ * member that owns it, NULL when any node is as good as another. Both are copied. Thread: the
+ * context's. Errors: TFC_EINVAL, TFC_ENOMEM, TFC_EFORK.
+ */
+TFC_API int tfc_upstream_add_partition(tfc_upstream_request *request, const char *partition,
+				       const char *node);
+
+/**
+ * Adds an environment variable for workers on `node` (NULL: on every node), such as the address at
+ * which they reach the data. All is copied. Thread: the context's. Errors: TFC_EINVAL, TFC_ENOMEM,
+ * TFC_EFORK.
+ */
+TFC_API int tfc_upstream_add_env(tfc_upstream_request *request, const char *node, const char *name,
+				 const char *value);
+
+/**
+ * Completes a request with what was added. `version` is the version of the map;
+ * tfc_node_upstream_changed with a higher one makes it obsolete. Thread: the context's. Errors:
+ * TFC_EINVAL (no partition was added, or one twice) and TFC_ENOMEM, which fail the request;
+ * TFC_EFORK.
+ */
+TFC_API int tfc_upstream_complete(tfc_upstream_request *request, uint64_t version);
+
+/**
+ * Fails a request: there is no map now, and `text` is a message about why. The jobs wait; the
+ * library asks again after a while, and after tfc_node_upstream_changed. Thread: the context's.
+ * Errors: TFC_EINVAL, TFC_EFORK.
+ */
+TFC_API int tfc_upstream_fail(tfc_upstream_request *request, const char *text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
