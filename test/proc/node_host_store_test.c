@@ -120,13 +120,19 @@ static void a_job_goes_on_after_a_write_that_was_done(void **state)
 	table_free(&table);
 }
 
+/* Asks again while the node reads its store. */
 static int forget(struct node_run *run, const char *id)
 {
-	struct answer reply = {0};
-	assert_int_equal(tfc_gateway_forget(run->gateway, id, NULL, node_answer, &reply, NULL), 0);
-	node_await_answer(run, &reply);
-	int code = reply.code;
-	node_answer_clear(&reply);
+	int code = TFC_EAGAIN;
+	while (code == TFC_EAGAIN) {
+		struct answer reply = {0};
+		assert_int_equal(tfc_gateway_forget(run->gateway, id, NULL, node_answer, &reply,
+						    NULL),
+				 0);
+		node_await_answer(run, &reply);
+		code = reply.code;
+		node_answer_clear(&reply);
+	}
 	return code;
 }
 
@@ -223,7 +229,6 @@ static void a_job_whose_end_is_not_stored_is_not_removed(void **state)
 	assert_int_equal(table.count, 0);
 	node_run_end(&run);
 	table_node_begin(&run, &table);
-	node_await(&run, table_has_answered, &table, "the list");
 	assert_int_equal(forget(&run, id), TFC_ENOENT);
 	node_run_end(&run);
 	free(id);
