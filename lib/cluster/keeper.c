@@ -13,7 +13,7 @@
 
 static void schedule(struct tfc__keeper *keeper)
 {
-	if (!keeper->op && keeper->kept < keeper->journal->added)
+	if (!keeper->is_paused && !keeper->op && keeper->kept < keeper->journal->added)
 		tfc__work_schedule(&keeper->work);
 }
 
@@ -103,7 +103,7 @@ static void write_next(struct tfc__work *work)
 	struct tfc__buf buf = {0};
 	tfc_error error;
 	uint32_t next;
-	if (keeper->op || keeper->kept == keeper->journal->added)
+	if (keeper->is_paused || keeper->op || keeper->kept == keeper->journal->added)
 		return;
 	write_segment(keeper, &buf, &next);
 	if (next == keeper->next) {
@@ -148,6 +148,18 @@ void tfc__keeper_open(struct tfc__keeper *keeper, tfc_ctx *ctx, struct tfc__stor
 	tfc__timer_init(&keeper->retry, ctx, try_again);
 }
 
+void tfc__keeper_pause(struct tfc__keeper *keeper)
+{
+	keeper->is_paused = true;
+}
+
+void tfc__keeper_resume(struct tfc__keeper *keeper)
+{
+	keeper->is_paused = false;
+	if (keeper->ctx)
+		schedule(keeper);
+}
+
 void tfc__keeper_abandon(struct tfc__keeper *keeper)
 {
 	if (!keeper->ctx)
@@ -162,10 +174,10 @@ void tfc__keeper_abandon(struct tfc__keeper *keeper)
 /* The remaining entries are written even if a write is in progress: the last write wins. */
 void tfc__keeper_close(struct tfc__keeper *keeper)
 {
-	bool is_handed_over = true;
+	bool is_handed_over = !keeper->is_paused;
 	if (!keeper->ctx)
 		return;
-	if (keeper->why[0])
+	if (is_handed_over && keeper->why[0])
 		tfc__log(keeper->ctx, TFC_LOG_WARNING, "cluster", keeper->id,
 			 "the node closes before the job's last events are stored; if storing them "
 			 "fails again, the job resumes from the events stored so far: %s",

@@ -30,6 +30,7 @@ struct tfc__keeper {
 	uint32_t next;            /* number of the next segment, which is stored; 0: none yet */
 	uint32_t kept;            /* entries that are stored */
 	uint32_t putting;         /* entries that are stored once `op` is done */
+	bool is_paused;           /* nothing more is written: the job is being removed */
 	char why[192];            /* why the last write failed; "": it succeeded */
 };
 
@@ -43,8 +44,14 @@ struct tfc__store_op *tfc__keeper_begin(struct tfc__store *store, const char *id
 void tfc__keeper_open(struct tfc__keeper *keeper, tfc_ctx *ctx, struct tfc__store *store,
 		      struct tfc__journal *journal, const char *id);
 
-/* Passes the remaining entries to the store, without showing them. A no-op when it is not open. */
+/* Passes the remaining entries to the store, without showing them; drops them while it is paused. A
+ * no-op when it is not open. */
 void tfc__keeper_close(struct tfc__keeper *keeper);
+
+/* While the job is being removed nothing is written, or it would be written after the removal. A
+ * write that has begun comes before it. Resume when the removal has failed. */
+void tfc__keeper_pause(struct tfc__keeper *keeper);
+void tfc__keeper_resume(struct tfc__keeper *keeper);
 
 /* Like tfc__keeper_close, but drops the remaining entries: the job is being removed. */
 void tfc__keeper_abandon(struct tfc__keeper *keeper);

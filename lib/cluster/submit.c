@@ -335,6 +335,7 @@ static void on_removed(void *user, int code, const tfc_store_value *values, uint
 		tfc__log(record->directory->ctx, TFC_LOG_ERROR, "cluster", record->id,
 			 "the job could not be removed: %s", error->text);
 		tfc__record_respond(record, code, error);
+		tfc__keeper_resume(&record->keeper);
 		list_again(record);
 		return;
 	}
@@ -354,6 +355,7 @@ int tfc__record_forget(struct tfc__record *record, tfc_error *error)
 	if (tfc__client_keys_keep(&directory->client_keys, &record->client_key, record->id) < 0 ||
 	    !(record->put = tfc__record_remove(record, on_removed)))
 		return tfc__fail_nomem(error, "cluster");
+	tfc__keeper_pause(&record->keeper);
 	tfc__list_remove(&record->link);
 	tfc__list_append(&directory->leaving, &record->link);
 	return TFC_OK;
@@ -387,9 +389,6 @@ int tfc__directory_forget(struct tfc__directory *directory, const char *job,
 	if (!record->is_ended)
 		return tfc__fail(error, TFC_ESTATE, "cluster", 0,
 				 "job %s has not ended; stop it first", record->id);
-	if (!record->is_damaged && record->journal.count < record->journal.added)
-		return tfc__fail(error, TFC_ESTATE, "cluster", 0,
-				 "the end of job %s is not stored yet; try again", record->id);
 	tfc__list_init(&answer->link);
 	tfc__list_append(&record->answers, &answer->link);
 	code = tfc__record_forget(record, error);
