@@ -87,6 +87,8 @@ void tfc__line_batch_fini(struct tfc__line_batch *batch)
 void tfc__line_batch_read(struct tfc__line_batch_reader *reader, const void *text, size_t text_len,
 			  const void *table, size_t table_len)
 {
+	text = text ? text : "";
+	table = table ? table : "";
 	*reader = (struct tfc__line_batch_reader){
 		.text = text,
 		.text_end = (const char *)text + text_len,
