@@ -278,8 +278,11 @@ class RestartTest(fleet.FleetTest):
             job.wait_for(output(task, "^writing$", 2), f"{task} writes elsewhere", since)
             self.wait_until(lambda task=task: list(self.written()).count((task, 2)) >= self.WRITES,
                             f"{self.WRITES} writes of {task}")
-        # An event is shown once it is stored: a line of the attempt may come first.
-        self.wait_until(lambda: node.name not in self.nodes_of(job).values(), "tasks elsewhere")
+            # It is shown once it is stored: a line of the attempt may come first.
+            job.wait_for(lambda event, task=task: event["event"] == "task" and event["task"] == task
+                         and event["state"] in ("running", "ready") and event["attempt"] == 2,
+                         f"{task} runs elsewhere", since)
+        self.assertNotIn(node.name, self.nodes_of(job).values())
         self.assert_no_attempt_beside_another()
 
     def finish(self, job):
