@@ -53,12 +53,6 @@ const msgpack_object *tfc__msg_get(const msgpack_object *map, const char *key)
 	return NULL;
 }
 
-bool tfc__msg_get_bool(const msgpack_object *map, const char *key, bool otherwise)
-{
-	const msgpack_object *value = tfc__msg_get(map, key);
-	return value && value->type == MSGPACK_OBJECT_BOOLEAN ? value->via.boolean : otherwise;
-}
-
 uint64_t tfc__msg_get_u64(const msgpack_object *map, const char *key, uint64_t otherwise)
 {
 	const msgpack_object *value = tfc__msg_get(map, key);
@@ -96,13 +90,6 @@ static const char *get_text(const msgpack_object *map, const char *key, size_t *
 {
 	const char *text = tfc__msg_get_bin(map, key, ret_len);
 	return text && !memchr(text, '\0', *ret_len) ? text : NULL;
-}
-
-char *tfc__msg_get_str(const msgpack_object *map, const char *key)
-{
-	size_t len;
-	const char *text = get_text(map, key, &len);
-	return text ? strndup(text, len) : NULL;
 }
 
 bool tfc__msg_get_text(const msgpack_object *map, const char *key, char *text, size_t size)

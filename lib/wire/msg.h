@@ -70,19 +70,11 @@ void tfc__msg_fini(struct tfc__msg *msg);
 const msgpack_object *tfc__msg_get(const msgpack_object *map, const char *key);
 
 /* Return `otherwise` for a missing value or one of another type. */
-bool tfc__msg_get_bool(const msgpack_object *map, const char *key, bool otherwise);
 uint64_t tfc__msg_get_u64(const msgpack_object *map, const char *key, uint64_t otherwise);
 int64_t tfc__msg_get_i64(const msgpack_object *map, const char *key, int64_t otherwise);
 
-/*
- * Returns a copy with a NUL, which the caller frees; NULL when the value is missing, not a string,
- * or contains a NUL. Also NULL when out of memory; a caller that must distinguish the two calls
- * tfc__msg_get first. The text may contain bytes that are not UTF-8.
- */
-char *tfc__msg_get_str(const msgpack_object *map, const char *key);
-
-/* Copies a string into `text`. Returns false, with an empty `text`, when the string is missing or
- * does not fit. */
+/* Copies a string into `text`. Returns false, with an empty `text`, when the string is missing,
+ * contains a NUL or does not fit. It may contain bytes that are not UTF-8. */
 bool tfc__msg_get_text(const msgpack_object *map, const char *key, char *text, size_t size);
 
 /* Binary data or a string, borrowed, not NUL-terminated; NULL when missing or of another type. */

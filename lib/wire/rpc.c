@@ -398,8 +398,3 @@ uint32_t tfc__rpc_peer_version(const struct tfc__rpc *rpc)
 {
 	return rpc->peer_version;
 }
-
-void *tfc__rpc_user(const struct tfc__rpc *rpc)
-{
-	return rpc->user;
-}

@@ -174,7 +174,6 @@ void tfc__rpc_watch(struct tfc__rpc_request *request, void (*on_credit)(void *us
 struct tfc__rpc *tfc__rpc_of(const struct tfc__rpc_request *request);
 /* The version of the other end's library, as tfc_version; 0: it did not name one. */
 uint32_t tfc__rpc_peer_version(const struct tfc__rpc *rpc);
-void *tfc__rpc_user(const struct tfc__rpc *rpc); /* the `user` of tfc__rpc_open */
 
 /* Whether third parties can read the traffic: secrets must then not be sent. */
 bool tfc__rpc_is_exposed(const struct tfc__rpc *rpc);

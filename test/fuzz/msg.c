@@ -51,12 +51,10 @@ static void read_all(const msgpack_object *value)
 	size_t len;
 	const msgpack_object *items;
 	tfc_error error = TFC_ERROR_INIT;
-	tfc__msg_get_bool(value, "a", true);
 	tfc__msg_get_u64(value, "a", 1);
 	tfc__msg_get_i64(value, "a", 1);
 	if (tfc__msg_get_text(value, "a", text, sizeof(text)))
 		CHECK(strlen(text) < sizeof(text));
-	free(tfc__msg_get_str(value, "a"));
 	tfc__msg_get_bin(value, "a", &len);
 	CHECK(!tfc__msg_get_array(value, "a", &items) || items);
 	int code = tfc__msg_to_error(value, &error);

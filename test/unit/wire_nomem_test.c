@@ -34,19 +34,15 @@ static int write_and_parse(void)
 	int code = buf.is_failed ? TFC_ENOMEM : TFC_OK;
 	if (code == TFC_OK)
 		code = failing_said(tfc__msg_parse(&msg, buf.data, buf.len, NULL, &error), &error);
-	if (code == TFC_OK) {
-		char *name = tfc__msg_get_str(&msg.root, "name");
-		code = name ? TFC_OK : TFC_ENOMEM;
-		free(name);
+	if (code == TFC_OK)
 		tfc__msg_fini(&msg);
-	}
 	tfc__buf_fini(&buf);
 	return code;
 }
 
 static void messages(void **state)
 {
-	failing_sweep(write_and_parse, 4);
+	failing_sweep(write_and_parse, 3);
 }
 
 /* ---- tables of fields */
