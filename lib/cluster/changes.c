@@ -10,11 +10,6 @@ struct tombstone {
 	struct tfc__link link;     /* in `tombstones` */
 };
 
-static bool has_ended(const struct tfc__record *record)
-{
-	return record->journal.job_state >= TFC_JOB_SUCCEEDED;
-}
-
 void tfc__changes_init(struct tfc__changes *changes, uint64_t incarnation)
 {
 	*changes = (struct tfc__changes){.incarnation = incarnation};
@@ -56,7 +51,7 @@ void tfc__changes_add(struct tfc__changes *changes, struct tfc__record *record,
 	tfc__list_init(&appeared->link);
 	tfc__list_init(&changed->link);
 	append(changes, &changes->appeared, appeared);
-	if (has_ended(record))
+	if (tfc__journal_has_ended(&record->journal))
 		append(changes, &changes->changed, changed);
 	tfc__observers_notify(&changes->watchers, NULL);
 }
@@ -161,7 +156,7 @@ static const struct tfc__change *advance(struct tfc__link *list, struct tfc__cha
 static bool is_in_replay(const struct tfc__changes_reader *reader, const struct tfc__change *change)
 {
 	return change->sequence <= reader->replay_until &&
-	       !(change->record && has_ended(change->record));
+	       !(change->record && tfc__journal_has_ended(&change->record->journal));
 }
 
 const struct tfc__change *tfc__changes_next(struct tfc__changes *changes,

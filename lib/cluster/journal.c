@@ -198,7 +198,7 @@ const struct tfc__journal_task *tfc__journal_task(const struct tfc__journal *jou
 {
 	if (task < journal->task_count)
 		return &journal->tasks[task];
-	return journal->job_state >= TFC_JOB_SUCCEEDED ? &never_begun : &unreported;
+	return tfc__journal_has_ended(journal) ? &never_begun : &unreported;
 }
 
 const struct tfc__journal_entry *tfc__journal_last_end(const struct tfc__journal *journal,

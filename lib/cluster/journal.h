@@ -116,6 +116,12 @@ const struct tfc__journal_task *tfc__journal_task(const struct tfc__journal *jou
 const struct tfc__journal_entry *tfc__journal_last_end(const struct tfc__journal *journal,
 						       uint32_t task);
 
+/* Whether the job has ended, as far as the journal is shown. */
+static inline bool tfc__journal_has_ended(const struct tfc__journal *journal)
+{
+	return journal->job_state >= TFC_JOB_SUCCEEDED;
+}
+
 /* What the status of an entry is about an end; the others are 0. */
 struct tfc__journal_exit {
 	int32_t code;
