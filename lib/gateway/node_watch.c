@@ -16,10 +16,13 @@ struct node_watch {
 	struct tfc__changes_position from; /* where to begin */
 	struct tfc__observer observer;     /* of the changes */
 	struct tfc__sub_event now;         /* the event that is being reported */
-	bool has_begun;
-	bool is_replaying;
-	bool is_seen;   /* NODE_SEEN was reported */
-	bool is_unseen; /* NODE_UNSEEN was reported */
+	enum {
+		WAITING,    /* until the store is read */
+		UNREAD,     /* it could not be read: NODE_UNSEEN was reported */
+		REPLAYING,  /* from the beginning */
+		CONTINUING, /* after `from` */
+		SEEN,       /* NODE_SEEN was reported */
+	} phase;
 };
 
 static struct node_watch *of(const tfc_sub *sub)
@@ -50,8 +53,8 @@ static int report(struct node_watch *watch, const tfc_event *event)
 {
 	struct tfc__changes_position *at = &watch->now.mark.at;
 	watch->now.event = *event;
-	*at = watch->has_begun ? watch->reader.at : watch->from;
-	if (watch->is_replaying)
+	*at = watch->phase < REPLAYING ? watch->from : watch->reader.at;
+	if (watch->phase == REPLAYING)
 		*at = (struct tfc__changes_position){.incarnation = 0};
 	watch->base.fn(watch->base.user, &watch->now.event);
 	return 1;
@@ -60,8 +63,7 @@ static int report(struct node_watch *watch, const tfc_event *event)
 static int report_job(struct node_watch *watch, const struct tfc__record *record, uint32_t kind)
 {
 	const struct tfc__journal *journal = &record->journal;
-	bool has_ended = journal->job_state >= TFC_JOB_SUCCEEDED;
-	if (kind == TFC_EVENT_CHANGED && has_ended)
+	if (kind == TFC_EVENT_CHANGED && tfc__journal_has_ended(journal))
 		kind = TFC_EVENT_ENDED;
 	tfc_event event = tfc__watch_event(kind, watch->node);
 	event.job = record->id;
@@ -94,9 +96,9 @@ static int report_unread(struct node_watch *watch)
 {
 	tfc_error why = TFC_ERROR_INIT;
 	int code = tfc__directory_check_loaded(watch->directory, &why);
-	if (code == TFC_OK || code == TFC_EAGAIN || watch->is_unseen)
+	if (code == TFC_OK || code == TFC_EAGAIN || watch->phase == UNREAD)
 		return 0;
-	watch->is_unseen = true;
+	watch->phase = UNREAD;
 	const tfc_event event = tfc__watch_unseen(watch->node, &why);
 	return report(watch, &event);
 }
@@ -109,13 +111,12 @@ static int report_next(tfc_sub *base)
 	tfc_event event;
 	if (!watch->changes->is_complete)
 		return report_unread(watch);
-	if (!watch->has_begun || !tfc__changes_is_valid(watch->changes, reader)) {
-		watch->is_replaying = !tfc__changes_begin(watch->changes, reader,
-							  watch->has_begun ? &reader->at
-									   : &watch->from);
-		watch->has_begun = true;
-		watch->is_seen = false;
-		if (watch->is_replaying) {
+	bool has_begun = watch->phase >= REPLAYING;
+	if (!has_begun || !tfc__changes_is_valid(watch->changes, reader)) {
+		bool continues = tfc__changes_begin(watch->changes, reader,
+						    has_begun ? &reader->at : &watch->from);
+		watch->phase = continues ? CONTINUING : REPLAYING;
+		if (!continues) {
 			event = tfc__watch_event(TFC_EVENT_NODE_RESET, watch->node);
 			return report(watch, &event);
 		}
@@ -129,10 +130,9 @@ static int report_next(tfc_sub *base)
 		event.job = change->id;
 		return report(watch, &event);
 	}
-	if (watch->is_seen)
+	if (watch->phase == SEEN)
 		return 0;
-	watch->is_seen = true;
-	watch->is_replaying = false;
+	watch->phase = SEEN;
 	event = tfc__watch_event(TFC_EVENT_NODE_SEEN, watch->node);
 	return report(watch, &event);
 }

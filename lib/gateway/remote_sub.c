@@ -310,11 +310,8 @@ static int report_event(struct tfc__remote_sub *sub)
 		return TFC_EPARSE;
 	if (tfc__place_go(&sub->place, mark) < 0)
 		return TFC_ENOMEM;
-	if (mark->watch == TFC__WATCH_SET &&
-	    tfc__watch_position_set(&sub->position, event->node, &mark->at) < 0)
+	if (tfc__watch_position_go(&sub->position, event->node, mark) < 0)
 		return TFC_ENOMEM;
-	if (mark->watch == TFC__WATCH_REMOVE)
-		tfc__watch_position_remove(&sub->position, event->node);
 	sub->has_event = false;
 	sub->has_place = true;
 	if (sub->is_unreadable)

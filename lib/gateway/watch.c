@@ -21,18 +21,17 @@ struct source {
 	struct tfc__named named; /* in all->names */
 	struct watch_all *all;
 	char node[64];
-	struct tfc__route route; /* of a member */
-	tfc_sub *sub;            /* NULL: not open */
-	bool is_here;            /* this node */
-	bool has_reported;       /* something came from it */
-	bool is_seen;            /* as was reported last */
-	bool is_unseen;
-	bool is_gone;       /* not a member any more */
-	bool is_unreported; /* `why` has to be reported */
-	bool is_refused;    /* the subscription has ended with LOST */
-	uint64_t open_at;   /* when to open it again; 0: it is open */
-	size_t held;        /* counted of it */
-	tfc_error why;      /* why it cannot be seen */
+	struct tfc__route route;                   /* of a member */
+	tfc_sub *sub;                              /* NULL: not open */
+	bool is_here;                              /* this node */
+	bool has_reported;                         /* something came from it */
+	enum { NOT_REPORTED, SEEN, UNSEEN } sight; /* as was reported last */
+	bool is_gone;                              /* not a member any more */
+	bool is_unreported;                        /* `why` has to be reported */
+	bool is_refused;                           /* the subscription has ended with LOST */
+	uint64_t open_at;                          /* when to open it again; 0: it is open */
+	size_t held;                               /* counted of it */
+	tfc_error why;                             /* why it cannot be seen */
 };
 
 struct watch_all {
@@ -88,11 +87,8 @@ static void set_held(struct source *source, size_t held)
 static int report(struct watch_all *all, const char *node, const tfc_event *event,
 		  const struct tfc__mark *mark)
 {
-	if (mark->watch == TFC__WATCH_SET &&
-	    tfc__watch_position_set(&all->position, node, &mark->at) < 0)
+	if (tfc__watch_position_go(&all->position, node, mark) < 0)
 		return TFC_ENOMEM;
-	if (mark->watch == TFC__WATCH_REMOVE)
-		tfc__watch_position_remove(&all->position, node);
 	all->now.event = *event;
 	all->now.event.node = node;
 	all->now.mark = *mark;
@@ -113,13 +109,11 @@ static void on_event(void *user, const tfc_event *event)
 		return;
 	}
 	if (event->kind == TFC_EVENT_NODE_SEEN) {
-		source->is_seen = true;
-		source->is_unseen = source->is_unreported = false;
+		source->sight = SEEN;
+		source->is_unreported = false;
 	}
-	if (event->kind == TFC_EVENT_NODE_UNSEEN) {
-		source->is_seen = false;
-		source->is_unseen = true;
-	}
+	if (event->kind == TFC_EVENT_NODE_UNSEEN)
+		source->sight = UNSEEN;
 	if (report(all, source->node, event, &tfc__sub_event(source->sub)->mark) == TFC_OK)
 		return;
 	tfc__fail_nomem(&source->why, "gateway");
@@ -132,8 +126,7 @@ static int report_unseen(struct source *source)
 	tfc_event event = tfc__watch_unseen(source->node, &source->why);
 	mark.watch = source->is_gone ? TFC__WATCH_REMOVE : TFC__WATCH_KEEP;
 	source->is_unreported = false;
-	source->is_unseen = true;
-	source->is_seen = false;
+	source->sight = UNSEEN;
 	report(source->all, source->node, &event, &mark);
 	return 1;
 }
@@ -145,7 +138,7 @@ static void say_gone(tfc_error *why, const char *node)
 
 static void note_unseen(struct source *source, const tfc_error *why)
 {
-	if (source->is_unseen)
+	if (source->sight == UNSEEN)
 		return;
 	source->why = *why;
 	source->is_unreported = true;
@@ -214,7 +207,7 @@ static int report_live(struct watch_all *all)
 	struct tfc__mark mark = tfc__no_mark;
 	tfc_event event = tfc__watch_event(TFC_EVENT_LIVE, "");
 	TFC__LIST_EACH (link, &all->sources)
-		if (!source_of(link)->is_seen && !source_of(link)->is_unseen)
+		if (source_of(link)->sight == NOT_REPORTED)
 			return 0;
 	all->wants_live = false;
 	mark.watch = TFC__WATCH_KEEP;
@@ -229,7 +222,7 @@ static int report_next(tfc_sub *base)
 		struct source *source = tfc__container_of(all->ready.next, struct source, ready);
 		if (source->is_gone) {
 			bool was_reported = tfc__watch_position_find(&all->position, source->node);
-			bool is_news = source->is_seen || source->is_unseen || was_reported;
+			bool is_news = source->sight != NOT_REPORTED || was_reported;
 			if (is_news)
 				report_unseen(source);
 			if (base->is_closed)
@@ -400,7 +393,7 @@ static void on_timer(struct tfc__timer *timer)
 			open_source(source);
 		else if (source->open_at)
 			set_timer(all, source->open_at);
-		else if (!source->has_reported && !source->is_unseen) {
+		else if (!source->has_reported && source->sight != UNSEEN) {
 			tfc__fail(&silent, TFC_ETIMEDOUT, "gateway", 0,
 				  "node %.60s has not responded yet", source->node);
 			note_unseen(source, &silent);

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "cluster/changes.h"
+#include "gateway/place.h"
 
 #define TFC__WATCH_NODES_MAX 4096
 
@@ -36,6 +37,9 @@ bool tfc__watch_position_is_node(const char *name);
 int tfc__watch_position_set(struct tfc__watch_position *position, const char *node,
 			    const struct tfc__changes_position *at);
 void tfc__watch_position_remove(struct tfc__watch_position *position, const char *node);
+/* Moves over an event of the node. TFC_OK or TFC_ENOMEM. */
+int tfc__watch_position_go(struct tfc__watch_position *position, const char *node,
+			   const struct tfc__mark *mark);
 /* NULL: nothing of that node was reported. */
 const struct tfc__changes_position *
 tfc__watch_position_find(const struct tfc__watch_position *position, const char *node);
