@@ -12,6 +12,8 @@
 #include "folder.h"
 #include "leaks.h"
 
+#define LISTS_AT_START 2 /* the client keys and the jobs */
+
 static void answer(void *user)
 {
 	struct table *table = user;
@@ -74,7 +76,8 @@ static void get(void *store, const char *key, tfc_store_done done, void *request
 static void list(void *store, const char *prefix, tfc_store_done done, void *request)
 {
 	uint32_t place = place_of(store, prefix);
-	const struct table *table = store;
+	struct table *table = store;
+	table->lists++;
 	answer_later(store, done, request, table->list_failure, place,
 		     table->list_failure ? 0 : count_below(store, place, prefix));
 }
@@ -183,7 +186,7 @@ static tfc_store_ops make_ops(void)
 	return ops;
 }
 
-void table_node_begin(struct node_run *run, struct table *table)
+void table_node_open(struct node_run *run, struct table *table)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	tfc_ctx_options ctx = TFC_CTX_OPTIONS_INIT;
@@ -197,6 +200,7 @@ void table_node_begin(struct node_run *run, struct table *table)
 					       &run->dir),
 			 0);
 	table->ctx = run->ctx;
+	table->lists = 0;
 	node.temp_dir = run->dir;
 	node.store = &ops;
 	node.store_impl = table;
@@ -206,17 +210,29 @@ void table_node_begin(struct node_run *run, struct table *table)
 	assert_int_equal(tfc_gateway_open(run->ctx, &gateway, &run->gateway), 0);
 }
 
+static bool is_read(void *user)
+{
+	const struct table *table = user;
+	return table->lists == LISTS_AT_START && !table->done;
+}
+
+void table_await_read(struct node_run *run, struct table *table)
+{
+	node_await(run, is_read, table, "the store to be read");
+}
+
+void table_node_begin(struct node_run *run, struct table *table)
+{
+	table_node_open(run, table);
+	table_await_read(run, table);
+}
+
 void table_free(struct table *table)
 {
 	drop(table, 0, table->count);
 	for (size_t i = 0; table->is_recorded && i < table->change_count; i++)
 		free(table->changes[i].data);
 	free(table->changes);
-}
-
-bool table_has_answered(void *user)
-{
-	return ((struct table *)user)->done == NULL;
 }
 
 bool table_has(const struct table *table, const char *key)

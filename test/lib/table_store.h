@@ -39,6 +39,7 @@ struct table {
 	uint32_t lies; /* puts of a record that are done and answered with TFC_ESYS */
 	uint32_t failed_drops; /* removals that fail */
 	int list_failure;      /* of every list: an enum tfc_err, or 0 */
+	uint32_t lists;        /* that the open node has requested */
 	bool is_recorded;
 	struct change *changes; /* in the order they came, when is_recorded */
 	size_t change_count;
@@ -49,12 +50,12 @@ struct table {
 	uint32_t first, answers;
 };
 
-/* As node_run_begin, with a node whose store is the table. */
+/* As node_run_begin, with a node whose store is the table. It has not read the store yet. */
+void table_node_open(struct node_run *run, struct table *table);
+void table_await_read(struct node_run *run, struct table *table);
+/* Both: opens the node and waits until it has read the store. */
 void table_node_begin(struct node_run *run, struct table *table);
 void table_free(struct table *table);
-
-/* For node_await, with the table: no request is under way. */
-bool table_has_answered(void *table);
 
 void table_set(struct table *table, const char *key, const void *data, uint64_t len);
 bool table_has(const struct table *table, const char *key);

@@ -31,19 +31,18 @@ static void a_job_is_there_as_soon_as_the_store_has_answered(void **state)
 	struct answer early = {0};
 	char text[1024];
 	table_node_begin(&run, &table);
-	node_await(&run, table_has_answered, &table, "the list");
 	char *json = node_json("{'roles': {'driver': {'argv': ['/bin/sh', '-c', 'exit 3']}}}");
 	node_run_job(&run, json, &follower);
 	char *id = strdup(follower.job);
 	node_follow_end(&follower);
 	node_run_end(&run);
-	table_node_begin(&run, &table);
+	table_node_open(&run, &table);
 	/* Put before the store has answered. */
 	assert_int_equal(tfc_gateway_describe(run.gateway, id, NULL, node_answer, &early, NULL), 0);
 	node_await_answer(&run, &early);
 	assert_int_equal(early.code, TFC_EAGAIN);
 	node_answer_clear(&early);
-	node_await(&run, table_has_answered, &table, "the list");
+	table_await_read(&run, &table);
 	assert_int_equal(ask(&run, id, text), TFC_OK);
 	node_run_end(&run);
 	free(id);
@@ -57,7 +56,6 @@ static void a_job_that_cannot_be_stored_is_refused(void **state)
 	struct node_run run;
 	struct answer reply = {0}, all = {0};
 	table_node_begin(&run, &table);
-	node_await(&run, table_has_answered, &table, "the list");
 	table.failure = TFC_ENOSPC;
 	char *json = node_json("{'roles': {'driver': {'argv': ['true']}}}");
 	node_submit_for(&run, json, NULL, &reply);
@@ -81,7 +79,6 @@ static void a_refused_job_is_not_there_later(void **state)
 	struct node_run run;
 	struct answer reply = {0};
 	table_node_begin(&run, &table);
-	node_await(&run, table_has_answered, &table, "the list");
 	char *json = node_json("{'roles': {'driver': {'argv': ['true']}}}");
 	node_submit_for(&run, json, NULL, &reply);
 	assert_int_equal(reply.code, TFC_ESYS);
@@ -99,7 +96,6 @@ static void a_job_goes_on_after_a_write_that_was_done(void **state)
 	struct node_run run;
 	struct follower follower = {0};
 	table_node_begin(&run, &table);
-	node_await(&run, table_has_answered, &table, "the list");
 	char *json = node_json("{'roles': {'driver': {'argv': ['sleep', '1000'], 'restart': "
 			       "{'on': 'failure', 'max': 9, 'backoff_s': [0, 0]}}}}");
 	char *id = node_submit(&run, json);
@@ -109,7 +105,6 @@ static void a_job_goes_on_after_a_write_that_was_done(void **state)
 	node_run_end(&run);
 	table.lies = 1;
 	table_node_begin(&run, &table);
-	node_await(&run, table_has_answered, &table, "the list");
 	node_follow(&run, id, NULL, &follower);
 	node_await_task(&run, &follower, "driver/0", TFC_TASK_READY, 2);
 	assert_int_equal(table.lies, 0);
@@ -143,7 +138,6 @@ static void a_job_that_could_not_be_removed_is_listed(void **state)
 	struct node_run run;
 	struct follower follower = {0};
 	table_node_begin(&run, &table);
-	node_await(&run, table_has_answered, &table, "the list");
 	char *json = node_json("{'roles': {'driver': {'argv': ['echo', 'x']}}}");
 	char *id = node_submit(&run, json);
 	node_follow(&run, id, NULL, &follower);
@@ -176,7 +170,6 @@ static void so_is_a_damaged_one(void **state)
 	struct node_run run;
 	table_set(&table, "jobs/0123456789abcdef/record", "x", 1);
 	table_node_begin(&run, &table);
-	node_await(&run, table_has_answered, &table, "the list");
 	table.failed_drops = 1;
 	assert_int_equal(forget(&run, id), TFC_ESYS);
 	assert_int_equal(forget(&run, id), TFC_OK);
@@ -207,7 +200,6 @@ static void an_end_is_stored_after_a_removal_that_failed(void **state)
 	struct node_run run;
 	struct follower follower = {0};
 	table_node_begin(&run, &table);
-	node_await(&run, table_has_answered, &table, "the list");
 	char *json = node_json("{'roles': {'driver': {'argv': ['sleep', '1000']}}}");
 	char *id = node_submit(&run, json);
 	node_follow(&run, id, NULL, &follower);
@@ -251,7 +243,7 @@ static void a_watch_says_that_the_store_cannot_be_read(void **state)
 	struct node_run run;
 	char text[1024] = "";
 	tfc_sub *early, *late;
-	table_node_begin(&run, &table);
+	table_node_open(&run, &table);
 	assert_int_equal(tfc_gateway_watch(run.gateway, NULL, note_watched, text, &early), 0);
 	node_await(&run, is_said, text, "NODE_UNSEEN");
 	assert_non_null(strstr(text, "cannot read the store: "));
@@ -271,7 +263,6 @@ static void secrets_need_a_place_that_keeps_them(void **state)
 	struct node_run run;
 	struct answer reply = {0};
 	table_node_begin(&run, &table);
-	node_await(&run, table_has_answered, &table, "the list");
 	char *json = node_json(
 		"{'secret_env': {'A': 'b'}, 'roles': {'driver': {'argv': ['true']}}}");
 	node_submit_for(&run, json, NULL, &reply);

@@ -52,7 +52,6 @@ static char *run_to_unstored_end(struct node_run *run, struct table *table,
 {
 	char gate[4200];
 	table_node_begin(run, table);
-	node_await(run, table_has_answered, table, "the list");
 	snprintf(gate, sizeof(gate), "%s/gate", run->dir);
 	assert_int_equal(mkfifo(gate, 0600), 0);
 	char *json = node_json("{'framework': 'none', 'roles': {'driver': {'argv': ['/bin/sh', "
@@ -94,7 +93,6 @@ static void a_task_is_launched_once_that_is_stored(void **state)
 	struct follower follower = {0};
 	char ran[4200];
 	table_node_begin(&run, &table);
-	node_await(&run, table_has_answered, &table, "the list");
 	snprintf(ran, sizeof(ran), "%s/ran", run.dir);
 	char *json = node_json("{'framework': 'none', 'roles': {'driver': {'argv': ['/bin/sh', "
 			       "'-c', 'echo >%s']}}}",
@@ -122,7 +120,6 @@ static void events_are_shown_once_they_are_stored(void **state)
 	node_follow_end(&follower);
 	node_run_end(&run);
 	table_node_begin(&run, &table);
-	node_await(&run, table_has_answered, &table, "the list");
 	node_follow(&run, id, NULL, &after);
 	assert_int_equal(node_await_end(&run, &after)->event.epoch, 1);
 	end(&run, &after, id, &table);
@@ -143,7 +140,6 @@ static void an_end_that_was_never_stored_was_never_shown(void **state)
 	node_run_end(&run);
 	table.failure = 0;
 	table_node_begin(&run, &table);
-	node_await(&run, table_has_answered, &table, "the list");
 	node_follow(&run, id, NULL, &after);
 	assert_int_equal(node_await_end(&run, &after)->event.epoch, 2);
 	end(&run, &after, id, &table);
