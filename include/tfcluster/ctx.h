@@ -1,17 +1,20 @@
 /*
  * The context: everything the library does on behalf of one host loop.
  *
- * A context has one level-triggered file descriptor. The host adds it to its own poll, epoll, libuv
- * or glib loop and calls tfc_ctx_dispatch when it is readable; or it has no loop and calls
- * tfc_ctx_run. All callbacks of everything opened under the context run inside these two calls, on
- * the thread that makes them, and in no other place.
+ * A context has one level-triggered file descriptor. A host with a loop of its own (poll, epoll,
+ * libuv, glib) waits for the descriptor, and calls tfc_ctx_dispatch when it is readable. A host
+ * without a loop calls tfc_ctx_run. The callbacks of everything opened under the context run only
+ * inside these two calls, on the thread that makes them. Other calls may run tfc_ctx_options.log,
+ * the functions in a host's tables (backend.h, upstream.h), and a function that they call before
+ * they return, as their comment says (tfc_member_list).
  *
  * Threads: only one thread at a time may use a context and what is opened under it. Any thread may,
  * as long as the calls do not overlap. Only tfc_ctx_post and tfc_ctx_wake may be called at the same
  * time as another call. Several contexts in one process are independent.
  *
- * Forks: a child that the host forks without exec calls tfc_ctx_abandon; every other call on the
- * context there returns TFC_EFORK and does nothing.
+ * Forks: a child that the host forks without exec calls tfc_ctx_abandon; tfc_ctx_free does the same
+ * there. In the child every other call on the context does nothing, and returns TFC_EFORK if it
+ * returns a code.
  *
  * The library has no globals, installs no signal handler, reaps no child but its own, writes
  * nothing to stderr, reads no environment variable, and does not change the locale, the umask or
@@ -49,7 +52,8 @@ typedef struct tfc_log_entry {
 } tfc_log_entry;
 
 /**
- * Receives log entries, on the thread that is inside the library. Must not call back into it.
+ * Receives log entries. Runs inside any call on the context, on the thread of that call, and must
+ * not call the library.
  */
 typedef void (*tfc_log_fn)(void *user, const tfc_log_entry *entry);
 
@@ -70,14 +74,15 @@ typedef struct tfc_ctx_options {
 
 /**
  * Sets all fields to their defaults, for hosts that cannot use the initializer. `size` is
- * sizeof(tfc_ctx_options) of the host. Thread: any. Errors: TFC_EINVAL, TFC_ENOTSUP.
+ * sizeof(tfc_ctx_options) of the host. A call that receives the struct fails with TFC_EINVAL if
+ * `size` is not set, and with TFC_ENOTSUP if a field is set that this version of the library does
+ * not know. Thread: any. Errors: TFC_EINVAL (NULL, or too small), TFC_ENOTSUP (much too large).
  */
 TFC_API int tfc_ctx_options_init(tfc_ctx_options *options, uint32_t size);
 
 /**
  * Makes a context. `options` may be NULL. The caller owns *ret_ctx and ends it with tfc_ctx_close
- * or tfc_ctx_free. Thread: any. Errors: TFC_EINVAL, TFC_ENOTSUP, TFC_ENOMEM, TFC_EMFILE, TFC_ESYS;
- * the sentence is in *error (may be NULL).
+ * or tfc_ctx_free. Thread: any. Errors: TFC_EINVAL, TFC_ENOTSUP, TFC_ENOMEM, TFC_EMFILE, TFC_ESYS.
  */
 TFC_API int tfc_ctx_new(const tfc_ctx_options *options, tfc_error *error, tfc_ctx **ret_ctx);
 
@@ -90,9 +95,9 @@ TFC_API int tfc_ctx_close(tfc_ctx *ctx);
 
 /**
  * Closes everything that is still open under the context, the newest first, and frees the context.
- * The handles are gone then, too. What runs under the context's guard is killed, requests under way
- * end without a reply, and no callback runs any more. NULL is a no-op. Not inside a callback. In a
- * forked child it acts as tfc_ctx_abandon. Thread: the context's.
+ * All handles under it are then invalid. The processes of the context's guard are killed, pending
+ * requests get no reply, and no callback runs any more. NULL is a no-op. Not inside a callback. In
+ * a forked child it acts as tfc_ctx_abandon. Thread: the context's.
  */
 TFC_API void tfc_ctx_free(tfc_ctx *ctx);
 
@@ -112,9 +117,9 @@ TFC_API int tfc_ctx_fd(tfc_ctx *ctx);
 TFC_API int tfc_ctx_dispatch(tfc_ctx *ctx, uint32_t budget);
 
 /**
- * Waits up to `timeout_ms` milliseconds (-1: for ever) until something is due, then dispatches
- * once. Returns as tfc_ctx_dispatch. A signal that interrupts the wait ends it with 0. Thread: the
- * context's.
+ * Waits up to `timeout_ms` milliseconds (-1: for ever) until something is due, then dispatches once
+ * and returns the result of tfc_ctx_dispatch. Returns 0 when nothing was due in that time, or when
+ * a signal interrupted the wait. Thread: the context's. Errors: as tfc_ctx_dispatch.
  */
 TFC_API int tfc_ctx_run(tfc_ctx *ctx, int timeout_ms);
 
@@ -149,8 +154,8 @@ TFC_API const tfc_error *tfc_ctx_error(const tfc_ctx *ctx);
 TFC_API void tfc_ctx_abandon(tfc_ctx *ctx);
 
 /*
- * An operation under way, which an asynchronous call returns. It ends by calling its callback
- * exactly once, inside dispatch; then the handle is no longer valid.
+ * A pending operation, which an asynchronous call returns. It ends by calling its callback exactly
+ * once, inside dispatch. When the callback begins, the handle is no longer valid.
  */
 typedef struct tfc_op tfc_op;
 
