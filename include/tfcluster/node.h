@@ -1,7 +1,7 @@
 /*
- * The node: this machine as a place where tasks run. It owns a port pool, a guard, private
- * directories and logs, and the maintainers of the jobs that were submitted to it. Jobs are
- * submitted through a gateway (gateway.h).
+ * The node: this machine as a place where tasks run. It has a port pool, a guard, private
+ * directories and logs, and maintains the jobs that were submitted to it. Jobs are submitted
+ * through a gateway (gateway.h).
  */
 #ifndef TFCLUSTER_NODE_H
 #define TFCLUSTER_NODE_H
@@ -20,7 +20,7 @@ extern "C" {
 
 typedef struct tfc_node tfc_node;
 
-/* What the environment of tasks begins with when their job is not of the node's own user. */
+/* The variables with which a task begins if its job is of another user than the node's own. */
 enum tfc_base_env {
 	TFC_BASE_ENV_MINIMAL = 1, /* PATH, HOME, USER, LOGNAME, LANG, and what pass_env names */
 	TFC_BASE_ENV_NODE = 2,    /* `env`, as for jobs of the node's own user */
@@ -55,16 +55,16 @@ typedef struct tfc_node_options {
 	const char *members_file; /* doc/guide/several-hosts.md; NULL: this node is alone */
 	const tfc_membership_ops *membership; /* the host's own, in place of the file; NULL: none */
 	void *membership_impl;                /* the first argument of its functions */
-	uint32_t lease_ms;   /* tasks stop when their maintainer is silent so long; 0: 10000 */
-	uint32_t probe_ms;   /* between two probes of a member; 0: 1000 */
-	uint32_t suspect_ms; /* of silence until a member is suspect; 0: 3000 */
-	uint32_t down_ms;    /* of silence until a member is down; 0: 8000 */
+	uint32_t lease_ms;   /* tasks stop when their maintainer is unreachable so long; 0: 10000 */
+	uint32_t probe_ms;   /* between two heartbeats of a member; 0: 1000 */
+	uint32_t suspect_ms; /* without a heartbeat until a member is suspect; 0: 3000 */
+	uint32_t down_ms;    /* without a heartbeat until a member is down; 0: 8000 */
 
 	/* Limits: what tasks may use here. */
 	uint64_t memory_bytes; /* for tasks that reserve memory; 0: no limit */
-	/* GPUs that tasks may reserve: "none", "auto" (the driver is queried; they are known a
-	 * little later), or a list in the form of CUDA_VISIBLE_DEVICES: "0,1". NULL: as many as
-	 * this node has in members_file, numbered from 0. */
+	/* GPUs that tasks may reserve: "none"; a list in the form of CUDA_VISIBLE_DEVICES, "0,1";
+	 * or "auto", all that the driver lists, which the node learns only after it was opened.
+	 * NULL: as many as this node has in members_file, numbered from 0. */
 	const char *gpus;
 	uint32_t slots; /* tasks at one time; 0: no limit */
 
@@ -95,9 +95,10 @@ typedef struct tfc_node_options {
 	const char *log_dir;
 	const char *temp_dir; /* private directories are created in it; NULL: "/tmp" */
 
-	/* Environment of tasks. Jobs of the node's own user (over unix, over tcp on the loopback
-	 * without a key, or in this process) begin with `env`, all others with what base_env
-	 * selects: PATH and LANG as in `env`, HOME and USER of the user that the task runs as. */
+	/* Environment of tasks. If their job is of the node's own user (it came over unix, over tcp
+	 * on the loopback without a key, or from this process), they begin with `env`. All others
+	 * begin with what base_env selects. TFC_BASE_ENV_MINIMAL has PATH and LANG from `env`;
+	 * HOME, USER and LOGNAME are those of the user that the task runs as. */
 	const char *const *env; /* "NAME=value"; NULL: empty */
 	/* Variables of `env` that TFC_BASE_ENV_MINIMAL adds: "NAME", or "NAME*" for all that begin
 	 * with NAME. NULL: "LD_LIBRARY_PATH", "CUDA_*", "NVIDIA_*". */
@@ -107,8 +108,8 @@ typedef struct tfc_node_options {
 
 	/* Permissions. */
 	uint32_t group_count;   /* of groups */
-	const uint32_t *groups; /* group ids whose users may connect over unix; NULL: none but
-				 * this user and root may */
+	const uint32_t *groups; /* groups whose users may connect over unix, as this user and
+				 * root may; NULL: none */
 	/* "name[:group]": the user of tasks whose job came over tcp with a submit key. NULL: the
 	 * node's own; a node that runs as root refuses such jobs. */
 	const char *submit_user;
@@ -130,11 +131,11 @@ typedef struct tfc_node_options {
 TFC_API int tfc_node_options_init(tfc_node_options *options, uint32_t size);
 
 /**
- * Opens a node. The caller owns *ret_node. Thread: the context's.
- * Errors: those of tfc_port_pool_open; TFC_EINVAL (a field, named; an address off the loopback
- * without a key); TFC_ENOENT or TFC_EACCES (log_dir, temp_dir, state_dir, key_file or
- * members_file), TFC_EPARSE (members_file, key_file or a damaged identity), TFC_EBUSY (another
- * process has state_dir or listens there), TFC_ENOENT (tfc-guard or tfc-shim missing), TFC_EMFILE,
+ * Opens a node. `options` may be NULL. The caller owns *ret_node. Thread: the context's. Errors:
+ * those of tfc_port_pool_open; TFC_EINVAL (a field, named; an address off the loopback without a
+ * key); TFC_ENOENT or TFC_EACCES (log_dir, temp_dir, state_dir, key_file or members_file);
+ * TFC_ENOENT (tfc-guard or tfc-shim is missing); TFC_EPARSE (members_file, key_file or a damaged
+ * identity); TFC_EBUSY (another process uses state_dir or an address of `listen`); TFC_EMFILE,
  * TFC_ESYS, TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_node);
@@ -161,31 +162,34 @@ TFC_API int tfc_node_check_json(const char *json, size_t len, const char *file, 
 typedef void (*tfc_node_ended_fn)(void *user);
 
 /**
- * Shuts down: the node accepts no new job and stops all it has, each with its grace; then fn runs
- * once, in dispatch. Thread: the context's. Errors: TFC_EFORK, TFC_ESTATE (it shuts down already).
+ * Shuts down: the node accepts no new job and stops each job that it maintains, with the grace
+ * periods of its tasks. Then fn runs once, in dispatch. Thread: the context's. Errors: TFC_EINVAL,
+ * TFC_EFORK, TFC_ESTATE (it is shutting down or leaving already).
  */
 TFC_API int tfc_node_shutdown(tfc_node *node, tfc_node_ended_fn fn, void *user);
 
 /**
- * Leaves in order: the node accepts no new task and notifies the other members, which move their
- * tasks away from it; then its state is "left" for all of them, and fn runs once, in dispatch. The
- * jobs that it maintains wait for its return. tfc_node_close ends what still runs. Thread: the
- * context's. Errors: TFC_EINVAL, TFC_EFORK, TFC_ESTATE (it leaves already).
+ * Leaves the cluster: the node accepts no new task and notifies the other members, which move their
+ * tasks away from it. The jobs that it maintains stop their tasks, and resume when the node is
+ * back. When all these tasks have ended, or after 30 s (their longest grace period and 5 s, if that
+ * is longer), the state of the node is "left" for all members, and fn runs once, in dispatch.
+ * tfc_node_close ends what still runs. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK,
+ * TFC_ESTATE (it is leaving already).
  */
 TFC_API int tfc_node_leave(tfc_node *node, tfc_node_ended_fn fn, void *user);
 
 /**
- * The addresses at which the node listens, with their actual ports: `number` counts from 0; NULL
- * after the last one. Borrowed: valid until the node is closed. Thread: the context's. Errors:
- * none.
+ * Returns one of the addresses at which the node listens, with its actual port; `number` counts
+ * them from 0. NULL after the last one. Borrowed: valid until the node is closed. Thread: the
+ * context's. Errors: none.
  */
 TFC_API const char *tfc_node_address(const tfc_node *node, uint32_t number);
 
 /**
- * Reports that the partitions of an upstream have moved: `version` is higher than that of any map
- * before. Pending jobs that this node maintains are placed again. Jobs with "on_upstream_change":
- * "restart" restart where the partitions are now, once nothing has changed for two seconds. Thread:
- * the context's. Errors: TFC_EINVAL, TFC_EFORK.
+ * Reports that the partitions of an upstream have moved: `version` is higher than that of every
+ * earlier map. Pending jobs that this node maintains are placed again. Jobs with
+ * "on_upstream_change": "restart" restart where the partitions are now, once nothing has changed
+ * for two seconds. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK.
  */
 TFC_API int tfc_node_upstream_changed(tfc_node *node, const char *upstream, uint64_t version);
 
@@ -198,26 +202,28 @@ enum tfc_member_event_kind {
 	TFC_MEMBER_EVENT_REMOVED = 3,
 };
 
-/* One member; change is 0 in a list. Borrowed: valid during the call. */
+/* `change` is of enum tfc_member_event_kind, or 0 in tfc_member_list. `member` is borrowed: valid
+ * during the call. */
 typedef void (*tfc_member_fn)(void *user, uint32_t change, const tfc_member_info *member);
 
 /**
- * Calls fn for each member, this node among them, by name, before it returns; fn must not call back
- * into the library. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK.
+ * Calls fn for each member, this node included, in the order of their names, before it returns; fn
+ * must not call the library. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK.
  */
 TFC_API int tfc_member_list(tfc_node *node, tfc_member_fn fn, void *user);
 
 typedef struct tfc_member_watch tfc_member_watch;
 
 /**
- * Calls fn in dispatch after each change; changes in quick succession are reported as one.
- * The caller owns *ret_watch, and closes it before or after the node. Thread: the context's.
- * Errors: TFC_EINVAL, TFC_ENOMEM, TFC_EFORK.
+ * Watches the members: calls fn in dispatch after each change. Changes in quick succession are
+ * reported as one. It does not report the present members, which tfc_member_list lists. The caller
+ * owns *ret_watch, and closes it before or after the node. Thread: the context's. Errors:
+ * TFC_EINVAL, TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_member_watch_open(tfc_node *node, tfc_member_fn fn, void *user,
 				  tfc_member_watch **ret_watch);
 
-/** Legal inside a callback. NULL is a no-op. Thread: the context's. */
+/** Closes a watch. Legal inside a callback. NULL is a no-op. Thread: the context's. */
 TFC_API void tfc_member_watch_close(tfc_member_watch *watch);
 
 /**

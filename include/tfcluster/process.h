@@ -5,8 +5,8 @@
  * The first spawn under a context starts that context's guard. The process runs in a session of its
  * own, with stdin from /dev/null, default signal dispositions, an empty signal mask, no descriptors
  * but 0, 1 and 2 (and 3, see stall_ms), and exactly the given environment. When the host dies, for
- * whatever reason, the guard ends the process: SIGTERM and SIGCONT, the grace period, SIGKILL, then
- * every process that it left behind.
+ * whatever reason, the guard stops the process as tfc_process_stop does, with the grace period of
+ * tfc_process_options.
  */
 #ifndef TFCLUSTER_PROCESS_H
 #define TFCLUSTER_PROCESS_H
@@ -40,13 +40,13 @@ enum tfc_process_event_kind {
 };
 
 /*
- * By what the processes that a process starts are found, so that none is left when it ends
- * (doc/guide/isolation.md).
+ * How the library finds the processes that a process has started, so that none of them is left when
+ * it ends (doc/guide/isolation.md).
  */
 enum tfc_isolation {
 	TFC_ISOLATION_AUTO = 0,   /* CGROUP where one can be created, else PLAIN */
 	TFC_ISOLATION_PLAIN = 1,  /* its process group, and the orphans that the guard adopts */
-	TFC_ISOLATION_CGROUP = 2, /* also a cgroup v2, which is killed at once, however it forks */
+	TFC_ISOLATION_CGROUP = 2, /* also by a cgroup v2, which is killed as a whole */
 	TFC_ISOLATION_PIDNS = 3,  /* a PID namespace and /proc of its own: all its processes end
 				     even when guard and shim are killed at the same moment */
 };
@@ -60,16 +60,16 @@ typedef struct tfc_process_event {
 	int32_t status;       /* see enum tfc_exit_reason */
 	uint32_t is_oom;      /* 1: the kernel killed it because memory ran out */
 	uint64_t time_ns;     /* when it happened, CLOCK_REALTIME */
-	uint64_t user_us;     /* CPU time of the process and what it waited for, microseconds */
+	uint64_t user_us;     /* user CPU time of it and children it waited for, microseconds */
 	uint64_t system_us;   /* the same, in the kernel */
 	uint64_t max_rss_kib; /* largest resident set */
 	uint64_t log_end;     /* log position after its last output, see log.h */
 	uint64_t log_dropped; /* output bytes that could not be written (full disk) */
 	const char *text;     /* a message about the end, or "" */
-	uint32_t silent_ms;   /* STALLED: since its last sign of life */
+	uint32_t silent_ms;   /* STALLED: time since its last sign of life */
 	uint32_t isolation;   /* enum tfc_isolation in effect, never AUTO; 0: it never started */
-	uint64_t log_gap; /* of log_dropped: bytes at the end of the log, where the disk was also
-			     too full for a gap record: readers of the log do not miss them */
+	uint64_t log_gap; /* of log_dropped: bytes missing at the end of the log, where the disk had
+			     no room for a gap record: a reader of the log does not see the loss */
 } tfc_process_event;
 
 /** Runs in dispatch. TFC_PROCESS_EXITED is the last event; close the process all the same. */
@@ -104,9 +104,9 @@ typedef struct tfc_process_limits {
 	int32_t oom_score_adj;     /* -1000 to 1000, see proc(5); only root may lower it */
 	uint32_t cpu_milli;        /* thousandths of a CPU, by cgroup; 0: no limit */
 	uint64_t memory_bytes;     /* by cgroup; 0: no limit */
-	uint32_t uid;              /* another one than the host's needs a host that is root */
+	uint32_t uid;              /* only a host that is root can set another uid than its own */
 	uint32_t gid;              /* with uid: see TFC_LIMIT_USER */
-	const uint32_t *groups;    /* supplementary groups; none but these are kept */
+	const uint32_t *groups;    /* all supplementary groups, in place of the host's */
 	uint32_t group_count;      /* entries of groups */
 	uint32_t reserved;
 } tfc_process_limits;
@@ -135,9 +135,9 @@ typedef struct tfc_process_options {
 	 * until the process is reaped, even if it is released before. NULL: none. */
 	tfc_port_hold *hold;
 	const tfc_process_limits *limits; /* NULL: the host's own */
-	/* Report TFC_PROCESS_STALLED when the process gives no sign of life for so many
-	 * milliseconds, and again after each further such time; 0: never. Signs of life are output,
-	 * and any bytes that the process writes to descriptor 3, a pipe that it has then. */
+	/* Report TFC_PROCESS_STALLED when the process has given no sign of life for this many
+	 * milliseconds, and again whenever as many more have passed; 0: never. Signs of life are
+	 * output, and bytes written to descriptor 3, a pipe that the process has only then. */
 	uint32_t stall_ms;
 	uint32_t isolation; /* enum tfc_isolation */
 } tfc_process_options;
@@ -162,10 +162,10 @@ TFC_API int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, 
 			      void *user, tfc_process **ret_process);
 
 /**
- * Stops the process: SIGTERM and SIGCONT to its group, SIGKILL after `grace_ms`, then every process
- * that it left behind. A second call with a shorter grace period shortens it; 0 kills at once. The
- * end is reported as TFC_PROCESS_EXITED. Stopping a process that has ended is a success. Thread:
- * the context's. Errors: TFC_EINVAL, TFC_EFORK.
+ * Stops the process: SIGTERM and SIGCONT to its group, SIGKILL after `grace_ms`, then SIGKILL to
+ * every process that it left behind. A second call with a shorter grace period shortens it; 0 kills
+ * at once. The end is reported as TFC_PROCESS_EXITED. Stopping a process that has ended is a
+ * success. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK.
  */
 TFC_API int tfc_process_stop(tfc_process *process, uint32_t grace_ms);
 
