@@ -57,7 +57,7 @@ enum {
 /* Who is at the other end of a pipe. */
 typedef struct tfc_pipe_info {
 	uint32_t size;
-	uint32_t flags;       /* enum tfc_pipe_flags; 0: unknown, and without a key refused */
+	uint32_t flags;       /* enum tfc_pipe_flags; 0: unknown, refused unless it has a key */
 	uint32_t uid;         /* with TFC_PIPE_FLAG_HAS_USER */
 	uint32_t gid;         /* with TFC_PIPE_FLAG_HAS_USER; UINT32_MAX: unknown */
 	uint32_t pid;         /* or 0 */
@@ -71,7 +71,8 @@ typedef struct tfc_pipe_info {
  * functions on the context's thread only, and the transport calls tfc_pipe_ready and
  * tfc_listener_accept on that thread only (events of another thread go through tfc_ctx_post).
  * `pipe_impl` and `listener_impl` are the transport's own objects behind one connection and one
- * listener. A function that fails returns an enum tfc_err and sets *error, which is never NULL.
+ * listener. A function that fails returns an enum tfc_err, below 0, and sets *error, which is never
+ * NULL.
  */
 typedef struct tfc_transport_ops {
 	uint32_t size;      /* sizeof(tfc_transport_ops) */
@@ -92,17 +93,18 @@ typedef struct tfc_transport_ops {
 	/* Accepts no more connections; those that were passed on stay open. */
 	void (*listener_close)(void *listener_impl);
 
-	/* TFC_OK; TFC_ESTATE until the pipe is connected; or why it could not connect. `info` is
-	 * zero except for its size. */
+	/* Describes the other end. Returns TFC_OK; TFC_ESTATE until the pipe is connected; or the
+	 * reason why it could not connect. On entry `info` is zero except for its size. */
 	int (*describe)(void *pipe_impl, tfc_pipe_info *info, tfc_error *error);
 
-	/* Returns the number of bytes read; 0 when there are none now: tfc_pipe_ready notifies of
-	 * the next ones; or the failure, TFC_ELOST when the other end has closed. */
+	/* Returns the number of bytes read. Returns 0 when there are none now; tfc_pipe_ready
+	 * notifies of the next ones. On failure below 0: TFC_ELOST when the other end has
+	 * closed. */
 	int64_t (*read)(void *pipe_impl, void *data, size_t len, tfc_error *error);
 
-	/* Returns the number of bytes accepted, which are sent without a further call; 0 when there
-	 * is no room now; or the failure. Unless all bytes were accepted, tfc_pipe_ready notifies
-	 * when there is room. */
+	/* Returns the number of bytes accepted, which are sent without a further call. Returns 0
+	 * when there is no room now, below 0 on failure. Unless all bytes were accepted,
+	 * tfc_pipe_ready notifies when there is room. */
 	int64_t (*write)(void *pipe_impl, const void *data, size_t len, tfc_error *error);
 
 	/* Which enum tfc_pipe_events the library waits for from now on; both at first. A transport
@@ -139,10 +141,10 @@ TFC_API int tfc_transport_register(tfc_ctx *ctx, const tfc_transport_ops *ops, v
 TFC_API void tfc_pipe_ready(tfc_pipe *pipe, uint32_t events);
 
 /**
- * Called by transports: a connection has been made, behind which is `pipe_impl`. On success
- * *ret_pipe is the library's side, borrowed until ops.close. On failure the transport still owns
- * pipe_impl, and frees it. Calls no function of the table. Thread: the context's. Errors:
- * TFC_EINVAL, TFC_ENOMEM, TFC_EBUSY (too many connections).
+ * Called by transports: a client has connected, and `pipe_impl` is the transport's side of the
+ * connection. On success *ret_pipe is the library's side, borrowed until ops.close. On failure the
+ * transport still owns pipe_impl, and frees it. This call calls no function of the table. Thread:
+ * the context's. Errors: TFC_EINVAL, TFC_ENOMEM, TFC_EBUSY (too many connections).
  */
 TFC_API int tfc_listener_accept(tfc_listener *listener, void *pipe_impl, tfc_pipe **ret_pipe);
 
@@ -212,17 +214,18 @@ typedef struct tfc_store_value {
 /*
  * Completes one request: the store calls it exactly once for each, in dispatch of the context or
  * inside the request itself (from another thread, through tfc_ctx_post). code: 0 or an enum
- * tfc_err. values: the records that were requested; of a put, the new version. text: a message
- * about a failure, or NULL.
+ * tfc_err. values, count: the records that were read; after a put, one record with the new version;
+ * else NULL and 0. text: a message about a failure, or NULL.
  */
 typedef void (*tfc_store_done)(void *request, int32_t code, const tfc_store_value *values,
 			       uint32_t count, const char *text);
 
 /*
  * A store of the host's own. The library makes one request at a time: the next one follows the
- * completion of the one before. A key is made of parts of [A-Za-z0-9._-] with '/' between them, at
- * most 255 bytes; no part begins with a dot, and no key is the folder of another. Values have at
- * most 8 MiB. Pointers are borrowed for the call.
+ * completion of the one before. Only when the node is closed does it make the remaining writes and
+ * removals without waiting for their completion; then it calls `close`. A key is made of parts of
+ * [A-Za-z0-9._-] with '/' between them, at most 255 bytes; no part begins with a dot, and no key is
+ * the folder of another. Values have at most 8 MiB. Pointers are borrowed for the call.
  */
 typedef struct tfc_store_ops {
 	uint32_t size;     /* sizeof(tfc_store_ops) */
@@ -241,8 +244,8 @@ typedef struct tfc_store_ops {
 	/* Removes a key (TFC_ENOENT: there is none), or all keys below a prefix that ends in '/',
 	 * either all of them or none. */
 	void (*remove)(void *impl, const char *key, tfc_store_done done, void *request);
-	/* The library has finished with the store; open requests are no longer to be completed. May
-	 * be NULL. */
+	/* The library has finished with the store: pending requests must not be completed any more.
+	 * May be NULL. */
 	void (*close)(void *impl);
 } tfc_store_ops;
 

@@ -5,12 +5,16 @@
  * call that made the request returned an error. A subscription replays the events and the output of
  * a job from the beginning, and follows the job to its end.
  *
- * With several machines, every reply may also be TFC_EACCES (the key, the user or the host's
- * `authorize` does not permit the request), TFC_EUNREACH (no node answers), TFC_ELOST (the node
- * that maintains the job cannot be reached now), TFC_EAGAIN (the node is still reading its store),
- * TFC_ETOOBIG (the response is over 16 MiB) or TFC_ETIMEDOUT.
+ * `job` is a job's id, an unambiguous prefix of an id, or a name: the latest job with that name.
+ * The reply to a request about one job may be TFC_ENOENT (no such job), TFC_EINVAL (the prefix is
+ * ambiguous) or TFC_EPARSE (the job's record is damaged).
  *
- * All requests also fail with TFC_EINVAL (fn is NULL), TFC_ESTATE (the node is closed), TFC_ENOMEM
+ * Every reply may also be TFC_EACCES (the key, the user or the host's `authorize` does not permit
+ * the request), TFC_EUNREACH (no node answers), TFC_ELOST (the node that maintains the job cannot
+ * be reached now), TFC_EAGAIN (the node is still reading its store, or a client's limit is
+ * reached), TFC_ETOOBIG (the response is over 16 MiB) or TFC_ETIMEDOUT.
+ *
+ * All request calls fail with TFC_EINVAL (fn is NULL), TFC_ESTATE (the node is closed), TFC_ENOMEM
  * and TFC_EFORK. `options` and `ret_op` may be NULL.
  */
 #ifndef TFCLUSTER_GATEWAY_H
@@ -39,9 +43,9 @@ typedef struct tfc_gateway_options {
 	/* "unix:PATH" or "tcp://HOST:PORT" of a node, or several addresses separated by commas: the
 	 * first node that answers is used; copied */
 	const char *address;
-	const char *key_file; /* the client's key, read at once; NULL: none, as over unix */
-	/* with an address: the bundle of a job is packed in a private directory below it before it
-	 * is sent; the directory is removed with the gateway; NULL: /tmp; copied */
+	const char *key_file; /* the client's key, read by tfc_gateway_open; NULL: none */
+	/* With `address`: where the gateway makes the private directory in which it packs bundles
+	 * before it sends them, and which it removes when it is closed. NULL: "/tmp"; copied */
 	const char *temp_dir;
 	uint32_t reconnect_ms; /* how long to retry after a connection is lost; 0: 300000 */
 	uint32_t reserved;     /* 0 */
@@ -66,11 +70,12 @@ TFC_API int tfc_gateway_open(tfc_ctx *ctx, const tfc_gateway_options *options,
 			     tfc_gateway **ret_gateway);
 
 /**
- * Opens a gateway from one JSON object, for bindings, which then need no struct of options: on
- * `node`, or with `node` NULL on the node at the key "gateway". Keys: "gateway" (the address),
- * "key" (the key file), "connect" and "reconnect" (seconds), "temp-dir"; see tfc_gateway_options.
- * `file` is a name for messages, or NULL. The caller owns *ret_gateway. Thread: the context's.
- * Errors: TFC_EPARSE and TFC_EINVAL, which name the key and its line; those of tfc_gateway_open.
+ * Opens a gateway from one JSON object, for bindings, which then need no struct of options. With
+ * `node` it is a gateway of that node; with `node` NULL, of the node at the address in the key
+ * "gateway". The other keys are "key" (the key file), "connect" and "reconnect" (seconds) and
+ * "temp-dir"; see tfc_gateway_options. `file` is a name for messages, or NULL. The caller owns
+ * *ret_gateway. Thread: the context's. Errors: TFC_EPARSE and TFC_EINVAL, which name the key and
+ * its line; those of tfc_gateway_open.
  */
 TFC_API int tfc_gateway_open_json(tfc_ctx *ctx, tfc_node *node, const char *json, size_t len,
 				  const char *file, tfc_gateway **ret_gateway);
@@ -89,11 +94,11 @@ typedef struct tfc_reply {
 	const tfc_error *error; /* its text when code is below 0 */
 	const char *text;       /* the result: a job id or JSON; "" on failure */
 	size_t len;             /* bytes of text */
-	/* Of a submit, whatever the code is: the node id of its home, which is the node named by
-	 * tfc_submit_options.home, or else the first node that was sent any part of the submit (a
-	 * node in this process always counts as such). When code is TFC_ELOST, TFC_ETIMEDOUT or
-	 * TFC_ECANCELED, the job may exist on that node, and on no other. "": nothing was sent, and
-	 * there is no job. "" for all other requests. */
+	/* Of a submit, also of a failed one: the node id of its home. That is
+	 * tfc_submit_options.home, else the node of the gateway if it is in this process, else the
+	 * first node that was sent any part of the submit. When code is TFC_ELOST, TFC_ETIMEDOUT or
+	 * TFC_ECANCELED, the job may exist on its home, and on no other node. "": nothing was sent,
+	 * and there is no job; or the reply is to another request. */
 	const char *home;
 	const tfc_jobs *jobs;               /* of tfc_gateway_jobs; else NULL */
 	const tfc_job_info *job;            /* of tfc_gateway_describe; else NULL */
@@ -101,6 +106,7 @@ typedef struct tfc_reply {
 	const tfc_explanation *explanation; /* of tfc_gateway_explain; else NULL */
 } tfc_reply;
 
+/** Runs once, in dispatch. `reply` is borrowed: valid during the callback. */
 typedef void (*tfc_reply_fn)(void *user, const tfc_reply *reply);
 
 /* Options that all requests have. */
@@ -126,7 +132,7 @@ typedef struct tfc_submit_options {
 	/* A name of the submitter's own for this submit, at most 64 bytes, which makes it
 	 * idempotent: a second submit with the same key and the same job returns the id of the
 	 * first, also when that job was forgotten within the last 24 hours. The key belongs to the
-	 * user who submits; only the submit's home knows it. NULL: none. */
+	 * user who submits; only the submit's home knows it. NULL: none; copied */
 	const char *client_key;
 	/* Reports how many bytes of the job's bundle have reached the node. Runs in dispatch, with
 	 * the request's user; not called when the node has the bundle already. NULL: none. */
@@ -190,46 +196,49 @@ TFC_API int tfc_stop_options_init(tfc_stop_options *options, uint32_t size);
 /**
  * Stops a job: SIGTERM, the grace period of each task, SIGKILL. The reply comes as soon as the stop
  * has begun; subscriptions report the end. A second stop with is_kill ends the grace period.
- * Thread: the context's. Errors in the reply: TFC_ENOENT (no such job), TFC_ESTATE (the job has
- * ended otherwise).
+ * Stopping a stopped job is a success. Thread: the context's. Errors in the reply: those of
+ * requests about one job, TFC_ESTATE (the job has succeeded or failed).
  */
 TFC_API int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_options *options,
 			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /**
- * Explains a job without running it: tfc_reply.explanation, and the same as a JSON object with its
- * strategy, and for each task the node, address, port, cwd, argv and env that it would get. The
- * ports are those that the pool would give now, and are held only during the call. The job id in
- * paths and variables is all zeros. `env` has the variables that differ from the node's own
- * environment; `inherited` is the number of the others. null stands for each value of secret_env.
- * Hooks are not called. Thread: the context's. Errors in the reply: those of tfc_job_validate, of
- * tfc_port_acquire and of tfc_spec_tf_config, TFC_ENOENT (a secret or a user does not exist),
- * TFC_ENOMEM.
+ * Explains a job without running it. The reply has tfc_reply.explanation, and the same as a JSON
+ * object: strategy, name, and for each task the node, address, port, cwd, argv and env that it
+ * would get. The ports are those that the pool would give now, and are held only during the call.
+ * The job id in paths and variables is all zeros. `env` has the variables that differ from the
+ * node's own environment, and null for each value of secret_env; `inherited` is the number of the
+ * other variables. Hooks are not called. Thread: the context's. Errors in the reply: those of
+ * tfc_job_validate, of tfc_port_acquire and of tfc_spec_tf_config, TFC_ENOENT (a secret or a user
+ * does not exist), TFC_ENOMEM.
  */
 TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,
 				const tfc_request_options *options, tfc_reply_fn fn, void *user,
 				tfc_op **ret_op);
 
 /**
- * Lists the jobs of all nodes: tfc_reply.jobs, and the same as a JSON object. `jobs` has for each
- * job: job (the id), name, state, text, maintainer (a node), generation, epoch, submitted, started,
- * ended, age_s, `task_count`, `ready` (how many of its tasks are), `restarts` (of its tasks, in
- * all) and `nodes` (where its tasks are, at most 64); of an ended job also reason, exit and
- * decided_by. `not_asked` has `node` and `reason` of each node whose jobs are missing: it cannot be
- * reached, does not answer within 3 s, or refuses. Ended jobs are listed until they are forgotten.
- * A job whose record in the store is damaged has the state "damaged", and its text says what is
- * wrong. Thread: the context's. Errors: those of all requests.
+ * Lists the jobs of all nodes. Ended jobs are listed until they are forgotten. The reply has
+ * tfc_reply.jobs, and the same as a JSON object with two lists.
+ *
+ * `jobs` has for each job: job (the id), name, state, text, maintainer (a node), generation, epoch,
+ * submitted, started, ended, age_s, task_count, ready (the number of ready tasks), restarts (of all
+ * its tasks) and nodes (where its tasks are, at most 64). An ended job also has reason, exit and
+ * decided_by. A job whose record in the store is damaged has the state "damaged", and its text says
+ * what is wrong.
+ *
+ * `not_asked` has node and reason of each node whose jobs are missing, because it cannot be
+ * reached, does not answer within 3 s, or refuses. Thread: the context's. Errors: those of all
+ * requests.
  */
 TFC_API int tfc_gateway_jobs(tfc_gateway *gateway, const tfc_request_options *options,
 			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /**
- * Describes one job: tfc_reply.job with its tasks, and the same as a JSON object, which has the
- * keys of a listed job and `tasks`: task, node, address, pid, attempt, generation, started,
- * isolation, state, restarts_left and last_end. A task among the first 128 that is not ready yet,
- * or that was stopped by SIGSTOP, also has `doing`: what its processes are doing, for people. `job`
- * is an id, an unambiguous prefix of an id, or a name. Thread: the context's. Errors in the reply:
- * TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_EPARSE (the job's record is damaged).
+ * Describes one job. The reply has tfc_reply.job with its tasks, and the same as a JSON object: the
+ * keys of a listed job, and `tasks` with task, node, address, pid, attempt, generation, started,
+ * isolation, state, restarts_left and last_end of each. A task among the first 128 that is not
+ * ready yet, or that was stopped by SIGSTOP, also has `doing`: what its processes are doing, for
+ * people. Thread: the context's. Errors in the reply: those of requests about one job.
  */
 TFC_API int tfc_gateway_describe(tfc_gateway *gateway, const char *job,
 				 const tfc_request_options *options, tfc_reply_fn fn, void *user,
@@ -245,10 +254,10 @@ TFC_API int tfc_gateway_tf_config(tfc_gateway *gateway, const char *job, const c
 				  tfc_op **ret_op);
 
 /**
- * Returns the variables that describe the cluster to a task's framework (tfc_spec_environ), one
- * "NAME=value" a line, and TFC_EPOCH and TFC_GENERATION, by which a program fences its storage,
- * with the values of the job's next launch. The task's other variables are not among them. Thread:
- * the context's. Errors in the reply: as tfc_gateway_tf_config, those of tfc_spec_environ.
+ * Returns some of a task's variables, one "NAME=value" on each line: those that describe the
+ * cluster to its framework (tfc_spec_environ), and TFC_EPOCH and TFC_GENERATION, by which a program
+ * fences its storage. These two have the values of the job's next launch. Thread: the context's.
+ * Errors in the reply: as tfc_gateway_tf_config, those of tfc_spec_environ.
  */
 TFC_API int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const char *task,
 				const tfc_request_options *options, tfc_reply_fn fn, void *user,
@@ -256,10 +265,10 @@ TFC_API int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const cha
 
 /**
  * Removes a job that has ended, and its logs; its subscriptions end with TFC_EVENT_LOST. A job
- * whose record is damaged is removed by its id or a prefix of it. Thread: the context's. Errors in
- * the reply: TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_ESTATE (the job has not ended), TFC_ELOST (the
- * connection broke, and `job` is not a whole id: the request is not repeated, because the same name
- * or prefix could mean another job by then).
+ * whose record is damaged is removed by its id or a prefix of it; its name is not known. Thread:
+ * the context's. Errors in the reply: TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_ESTATE (the job has
+ * not ended), TFC_ELOST (the connection broke, and `job` is not a whole id: the request is not
+ * repeated, because the name or prefix could mean another job by then).
  */
 TFC_API int tfc_gateway_forget(tfc_gateway *gateway, const char *job,
 			       const tfc_request_options *options, tfc_reply_fn fn, void *user,
@@ -294,14 +303,16 @@ enum tfc_event_kind {
 	TFC_EVENT_JOB = 1,    /* the job changed its state */
 	TFC_EVENT_TASK = 2,   /* a task changed its state, or has stalled */
 	TFC_EVENT_OUTPUT = 3, /* a line of output */
-	/* `data_len` bytes of a task's output are lost. With a `text` the output is on a node that
-	 * cannot be reached: it comes as OUTPUT events if the node is back before the job ends. */
+	/* `data_len` bytes of a task's output are missing here. Without a `text` they are lost.
+	 * With a `text` they are on a node that cannot be reached, and come as OUTPUT events if the
+	 * node is back before the job ends. */
 	TFC_EVENT_GAP = 4,
 	/* terminal: the job has ended, all its tasks are reaped, and the end is stored: the job
 	 * never runs again */
 	TFC_EVENT_END = 5,
-	/* terminal: the subscription cannot continue, as error_code and text say; the job may. With
-	 * TFC_EEXIST the job has come to the node of this process since: subscribe again. */
+	/* terminal: the subscription cannot continue, error_code and text say why; the job may
+	 * still run. TFC_EEXIST: while the other nodes were searched for the job, it was submitted
+	 * to the node in this process: subscribe again. */
 	TFC_EVENT_LOST = 6,
 	TFC_EVENT_LIVE = 7, /* the replay is over; only with wants_live */
 
@@ -310,8 +321,8 @@ enum tfc_event_kind {
 	TFC_EVENT_CHANGED = 9,    /* job_state, generation or restarts of a job has changed */
 	TFC_EVENT_ENDED = 10,     /* a job has ended; it does not change any more */
 	TFC_EVENT_FORGOTTEN = 11, /* a job was removed; it may not have been reported before */
-	/* What follows is complete for the jobs of `node`: one that was reported before, and is not
-	 * reported again until NODE_SEEN, was forgotten. */
+	/* All jobs of `node` are now reported again, until NODE_SEEN. A job that was reported
+	 * before and is not among them was forgotten. */
 	TFC_EVENT_NODE_RESET = 12,
 	TFC_EVENT_NODE_SEEN = 13, /* all that is known of the jobs of `node` was reported */
 	/* The jobs of `node` cannot be seen now, as text says; NODE_SEEN follows when they can. */
@@ -321,8 +332,7 @@ enum tfc_event_kind {
 /*
  * An event. Borrowed: valid during the callback. Strings are never NULL. `kind` decides which
  * fields have a meaning; the others are 0 or "". An event that is replayed, to a later subscription
- * or by a later process, has the same fields as the first time; the fields of LIVE are those of
- * now.
+ * or by a later process, has the same fields as the first time; only LIVE has those of now.
  */
 typedef struct tfc_event {
 	uint32_t size;    /* of the struct that the library has; a copy sets sizeof(tfc_event) */
@@ -352,8 +362,9 @@ typedef struct tfc_event {
 	int32_t pid;         /* 0: it never ran */
 	uint32_t isolation;  /* enum tfc_isolation; 0: it never ran */
 
-	/* How it ended: TASK in a terminal state, END; ENDED: reason, exit_code, signal and
-	 * error_code. A TASK event of a stall has only the reason TFC_END_STALLED. */
+	/* How the task or job ended: all fields in END and in a TASK event with a terminal state;
+	 * in ENDED reason, exit_code, signal and error_code; in a TASK event of a stall only
+	 * reason, TFC_END_STALLED. */
 	uint32_t reason;      /* enum tfc_end_reason */
 	uint32_t exit_reason; /* TASK: enum tfc_exit_reason, whatever `reason` is */
 	int32_t exit_code;    /* of a process that exited: 0 to 255; else 0 */
@@ -376,7 +387,7 @@ typedef struct tfc_event {
 	const char *data;    /* OUTPUT: the line without its newline; any bytes; not terminated */
 	uint64_t data_len;   /* OUTPUT: bytes of data, at most 65536; GAP: bytes lost */
 	uint32_t stream;     /* enum tfc_stream */
-	uint32_t is_partial; /* OUTPUT: the line continues in the next event of task and stream */
+	uint32_t is_partial; /* OUTPUT: the next event of this task and stream continues the line */
 
 	/* SUBMITTED, CHANGED, ENDED */
 	uint64_t version;  /* of the job's state: grows with each change, also over restarts of its
@@ -425,11 +436,13 @@ TFC_API int tfc_subscribe_options_init(tfc_subscribe_options *options, uint32_t 
 
 /**
  * Follows a job: replays its events and output so far, then reports what happens next, until the
- * job ends. The lines of an attempt keep their order and come before the TASK event of its end. The
- * exception is output on a node that cannot be reached at that time: a GAP event reports it, and
- * the lines come once the node is back. Output is read from the logs when the host dispatches: a
- * slow subscriber holds no memory and slows no task. A gateway of a node in this process looks for
- * a prefix or a name among the jobs of that node first.
+ * job ends. The lines of an attempt keep their order and come before the TASK event of its end.
+ * Only output on a node that cannot be reached at that time comes later: a GAP event reports it,
+ * and the lines come once the node is back. Output is read from the logs when the host dispatches:
+ * a slow subscriber holds no memory and slows no task.
+ *
+ * A gateway of a node in this process searches for the job on that node first, and on the other
+ * nodes only if that node has no job with this id, prefix or name.
  *
  * The caller owns *ret_sub. Thread: the context's. Errors: TFC_EINVAL (fn or ret_sub is NULL),
  * TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK. A job or cursor that cannot be followed
@@ -450,8 +463,8 @@ TFC_API int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
  * TFC_EVENT_LOST. subscribe_options.cursor is for a host that repeats a submit with its client_key.
  *
  * tfc_sub_close before the reply cancels the submit, and reply_fn is not called. The job may exist
- * then: a host that has to know gives client_key and home, and submits again (tfc_reply.home).
- * After the reply tfc_sub_close does not affect the job.
+ * all the same: a host that has to know sets client_key and home, and submits again. After the
+ * reply tfc_sub_close does not affect the job.
  *
  * submit_options and subscribe_options may be NULL. The caller owns *ret_sub. Thread: the
  * context's. Errors, of the call or in the reply: those of tfc_gateway_submit; of the call also
@@ -482,19 +495,20 @@ TFC_API int tfc_watch_options_init(tfc_watch_options *options, uint32_t size);
  * Watches all jobs of all nodes that are members or become members: reports SUBMITTED once for each
  * job, CHANGED as it proceeds, ENDED and FORGOTTEN, with its id, name, host_tag, job_state,
  * generation, epoch, version, restarts, text and the node that maintains it (of FORGOTTEN: id and
- * node). It follows until it is closed. It is a subscription: pause, resume and close it as one.
+ * node). Jobs whose record is damaged are not reported. A watch is a subscription without an end:
+ * pause, resume and close it as one.
  *
- * Changes are not queued. A reader that is slower than a job changes gets the latest state of that
- * job, and may get the same version twice; it ignores a version that it has. SUBMITTED, ENDED and
- * FORGOTTEN of a job come in this order. SUBMITTED has the state that the job has when it is
- * reported; of a job that was submitted and forgotten meanwhile only FORGOTTEN comes.
+ * Changes are not queued. A reader that is slower than the changes of a job gets the latest state
+ * of that job, and may get the same version twice; it ignores a version that it has. SUBMITTED,
+ * ENDED and FORGOTTEN of a job come in this order. SUBMITTED has the state of the job when it is
+ * reported. Of a job that was submitted and forgotten meanwhile only FORGOTTEN comes.
  *
- * Each node is watched on its own. First, or when the watch cannot prove that it has missed nothing
- * (the node has restarted, or has forgotten more jobs than it remembers), it reports NODE_RESET and
- * every job of the node as SUBMITTED (and ENDED) again. Then, and when it continues without a gap
- * after a lost connection or behind a cursor, it reports NODE_SEEN. A node that cannot be reached
- * or refuses is reported by NODE_UNSEEN, also when it does not respond for 3 s at first or is not a
- * member any more. LIVE comes once each member is seen or unseen.
+ * Each node is watched separately. The watch of a node begins with NODE_RESET, each job of the node
+ * as SUBMITTED (and ENDED), and NODE_SEEN. It begins again when it cannot prove that it has missed
+ * nothing: the node has restarted, or has forgotten more jobs than it remembers. If it continues
+ * without a gap, after a lost connection or after a cursor, it reports what it has missed, and
+ * NODE_SEEN. NODE_UNSEEN reports a node that cannot be reached, refuses, does not respond for 3 s
+ * at first, or is no longer a member. LIVE comes once each member is seen or unseen.
  *
  * A cursor holds the position for each node, about 115 bytes a node; one of more than 4,096 nodes
  * is refused. Between NODE_RESET and NODE_SEEN it does not advance for that node: a watch that
@@ -502,8 +516,8 @@ TFC_API int tfc_watch_options_init(tfc_watch_options *options, uint32_t size);
  *
  * The caller owns *ret_sub. Thread: the context's. Errors: as tfc_gateway_subscribe. A watch that
  * cannot begin or continue reports TFC_EVENT_LOST: TFC_EINVAL (the cursor), TFC_EACCES, TFC_ENOTSUP
- * (a node of an older version), TFC_EUNREACH. A peer whom the host's `authorize` refuses the verb
- * TFC_VERB_WATCH for a job gets no event of that job.
+ * (a node of an older version), TFC_EUNREACH. If the host's `authorize` refuses TFC_VERB_WATCH for
+ * a job, the peer gets no event of that job.
  */
 TFC_API int tfc_gateway_watch(tfc_gateway *gateway, const tfc_watch_options *options,
 			      tfc_event_fn fn, void *user, tfc_sub **ret_sub);

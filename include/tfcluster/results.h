@@ -2,10 +2,10 @@
  * Jobs, members and plans as structs: what the gateway's requests return beside their JSON.
  *
  * The library makes all of these structs. They are borrowed, with everything that they point to:
- * valid during the callback that has them. Strings are never NULL, except in tfc_member_info.
- * `size` is that of the struct which the library has; fields are only ever added at the end. Read a
- * list of structs with its function (tfc_job_info_task ...), because the structs of a later library
- * are larger than those that a program was built with.
+ * valid during the callback that receives them. Strings are never NULL, except in tfc_member_info.
+ * `size` is the size of the library's struct; later versions add fields at the end. Read a list of
+ * structs with its function (tfc_job_info_task ...): in a later library the structs are larger than
+ * those that a program was built with.
  *
  * Times are of CLOCK_REALTIME on the node that reports them, in nanoseconds since 1970.
  */
@@ -38,7 +38,7 @@ enum tfc_task_state {
 	TFC_TASK_STARTING = 3, /* its process is being started */
 	TFC_TASK_RUNNING = 4,  /* its program runs, but does not listen yet */
 	TFC_TASK_READY = 5,    /* it listens; a task that never listens: its program runs */
-	TFC_TASK_EXITED = 6, /* ended by itself, with code 0 or with a code that does not matter */
+	TFC_TASK_EXITED = 6,   /* ended by itself: with 0, or after the job had succeeded */
 	TFC_TASK_FAILED = 7,
 	TFC_TASK_LOST = 8,
 	TFC_TASK_STOPPED = 9, /* ended because it was stopped */
@@ -104,7 +104,7 @@ typedef struct tfc_job_task {
 	uint32_t isolation;     /* enum tfc_isolation; 0: it never ran */
 	uint32_t restarts_left; /* UINT32_MAX: not known, because the job does not run */
 	uint32_t generation;    /* of its latest attempt, from 1 */
-	uint64_t started_ns;    /* when the program of its latest attempt ran; 0: not yet */
+	uint64_t started_ns;    /* when the program of its latest attempt started; 0: not yet */
 	const char *activity;   /* what its processes are doing, for people; or "" */
 	const tfc_attempt_end *last_end; /* of its latest ended attempt; NULL: none has ended */
 } tfc_job_task;
@@ -121,7 +121,7 @@ typedef struct tfc_job_info {
 	uint64_t host_tag_len;    /* in bytes */
 	uint64_t epoch;           /* of the maintainer, from 1 */
 	uint64_t submitted_ns;    /* when it was submitted */
-	uint64_t started_ns;      /* when all its tasks first ran; 0: not yet */
+	uint64_t started_ns;      /* when it was first in TFC_JOB_RUNNING; 0: not yet */
 	uint64_t ended_ns;        /* when it ended; 0: not yet */
 	uint64_t age_ms;          /* since it was submitted, by the clock of its maintainer */
 	uint64_t restarts;        /* of its tasks, in all */
@@ -130,8 +130,8 @@ typedef struct tfc_job_info {
 	uint32_t ready_count;     /* how many of them are ready */
 	uint32_t reason;          /* of an ended job: enum tfc_end_reason; else 0 */
 	int32_t exit_status;      /* of an ended job, as tfc_event_exit_status; else -1 */
-	int32_t exit_code;        /* of an ended job, that of the deciding task; else 0 */
-	int32_t signal;           /* of an ended job, that killed the deciding task; else 0 */
+	int32_t exit_code;        /* of an ended job: of its deciding task; else 0 */
+	int32_t signal;           /* of an ended job: it killed the deciding task; else 0 */
 	int32_t error_code;       /* of an ended job whose deciding task never ran: enum tfc_err */
 	const char *decided_by;   /* the deciding task, "worker/0"; "": none decided */
 	const char *const *nodes; /* where its tasks are, at most 64 names; NULL-terminated */
@@ -169,8 +169,8 @@ TFC_API const tfc_job_info *tfc_jobs_at(const tfc_jobs *jobs, uint32_t index);
  * any. Errors: none. */
 TFC_API const tfc_missing_node *tfc_jobs_missing_at(const tfc_jobs *jobs, uint32_t index);
 
-/** The task at `index`, by role and index; NULL: there is none, or `job` was made without its
- * tasks. Borrowed: valid as long as `job`. Thread: any. Errors: none. */
+/** The task at position `index`, by role and task index; NULL: there is none, or `job` has no list
+ * of tasks. Borrowed: valid as long as `job`. Thread: any. Errors: none. */
 TFC_API const tfc_job_task *tfc_job_info_task(const tfc_job_info *job, uint32_t index);
 
 /* ---- members */
@@ -216,8 +216,8 @@ typedef struct tfc_explanation {
 	uint32_t task_size;  /* bytes from one of them to the next */
 } tfc_explanation;
 
-/** The plan of a task, by role and index; NULL: there is none. Borrowed: valid as long as
- * `explanation`. Thread: any. Errors: none. */
+/** The plan at position `index`, by role and task index; NULL: there is none. Borrowed: valid as
+ * long as `explanation`. Thread: any. Errors: none. */
 TFC_API const tfc_task_plan *tfc_explanation_task(const tfc_explanation *explanation,
 						  uint32_t index);
 

@@ -145,7 +145,7 @@ class State
 		return tfc::check(code, *tfc_ctx_error(ctx.get()));
 	}
 
-	/* A call that ends once: begin(user) returns below 0, or ended(user, ...) follows. */
+	/* A call whose callback runs once: begin(user) fails, or ended(user, ...) follows. */
 	template <class Begin> int once(std::function<void(const void *)> fn, Begin begin)
 	{
 		std::list<Call> made(1, Call{this, std::move(fn), {}});
@@ -161,7 +161,7 @@ class State
 		return code;
 	}
 
-	/* Out of the list: it is freed with the result. */
+	/* Moves the call out of the list: it is freed together with the result. */
 	std::list<Call> take(Call *call)
 	{
 		std::list<Call> taken;
@@ -189,7 +189,8 @@ class State
 	}
 };
 
-/* A callback that runs many times. The function outlives the handle that is closed inside it. */
+/* A callback that runs many times. The function exists until it returns, even if it closes its own
+ * handle. */
 template <class Event> struct Slot {
 	State *state;
 	std::shared_ptr<std::function<void(const Event &)>> fn;
@@ -301,7 +302,7 @@ class Spec : public Handle<tfc_spec, tfc_spec_free>
 
 class Ctx
 {
-	std::unique_ptr<detail::State> owned; /* at one address, for callbacks */
+	std::unique_ptr<detail::State> owned; /* callbacks have its address: it stays the same */
 
       public:
 	Ctx() = default;
@@ -350,7 +351,7 @@ class Ctx
 				       [ctx](void *user) {
 					       return tfc_ctx_post(ctx, detail::State::done, user);
 				       });
-		if (code < 0) /* the context's error is another thread's */
+		if (code < 0) /* tfc_ctx_post sets no message */
 			throw Error(code, tfc_err_text(code));
 	}
 	void wake()
@@ -429,7 +430,7 @@ class Process
 
 /* ---- nodes and gateways */
 
-/* tfc_node_hooks as functions; an empty one is not called. A before_launch or authorize that throws
+/* tfc_node_hooks as functions; an empty one is not called. If before_launch or authorize throws, it
  * refuses. */
 struct Hooks {
 	std::function<int(const tfc_task_info &, tfc_env *)> before_launch;
@@ -501,7 +502,7 @@ class Node
 
       public:
 	Node() = default;
-	/* `options.hooks` is ignored: `hooks` counts. */
+	/* `hooks` replaces options.hooks. */
 	Node(const Ctx &ctx, tfc_node_options options, Hooks hooks = Hooks())
 	    : kept(new Kept{&ctx.state(), std::move(hooks)})
 	{
