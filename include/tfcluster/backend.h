@@ -222,8 +222,8 @@ typedef void (*tfc_store_done)(void *request, int32_t code, const tfc_store_valu
 
 /*
  * A store of the host's own. The library makes one request at a time: the next one follows the
- * completion of the one before. Only when the node is closed does it make the remaining writes and
- * removals without waiting for their completion; then it calls `close`. A key is made of parts of
+ * completion of the one before. When the node is closed, the library makes the remaining writes and
+ * removals without waiting for their completion, and calls `close`. A key is made of parts of
  * [A-Za-z0-9._-] with '/' between them, at most 255 bytes; no part begins with a dot, and no key is
  * the folder of another. Values have at most 8 MiB. Pointers are borrowed for the call.
  */
