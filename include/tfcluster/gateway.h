@@ -170,8 +170,9 @@ TFC_API int tfc_submit_options_init(tfc_submit_options *options, uint32_t size);
  * user), TFC_EPARSE (the stored record of the client_key is damaged), TFC_ELOST, TFC_ENOSPC or
  * TFC_ESYS (the job cannot be stored), TFC_EARCHIVE (the bundle cannot be packed, or arrived
  * damaged), TFC_ETOOBIG, TFC_EBUSY (too many bundles are being sent to the node), TFC_EACCES (the
- * job has secrets, and the connection is tcp without a key), TFC_ENOMEM, TFC_ETIMEDOUT,
- * TFC_ECANCELED, TFC_EFORK.
+ * job has secrets, and the connection is tcp without a key), TFC_ENOTSUP (the node's store keeps no
+ * secrets, or the bundle would have to go to its home through another node), TFC_ENOMEM,
+ * TFC_ETIMEDOUT, TFC_ECANCELED, TFC_EFORK.
  */
 TFC_API int tfc_gateway_submit(tfc_gateway *gateway, const tfc_job *job,
 			       const tfc_submit_options *options, tfc_reply_fn fn, void *user,
