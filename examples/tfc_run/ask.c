@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
 #include "client.h"
 #include "options.h"
 
@@ -139,24 +137,26 @@ int stop_main(int argc, char **argv)
 
 /* ---- rm */
 
+static int copy_id(void *user, const tfc_reply *reply)
+{
+	char **ret_id = user;
+	*ret_id = strdup(reply->job->job);
+	if (!*ret_id)
+		die_without_memory();
+	return 0;
+}
+
 /* The job's id, so that a request that is repeated after a lost response affects the same job. Of a
- * damaged job only the id is known. */
+ * damaged job only the id is known. NULL after an error message. */
 static char *id_of(struct client *client, const char *job)
 {
-	struct answer answer = {.text = NULL};
+	char *id = NULL;
+	struct answer answer = {.handle = copy_id, .user = &id};
 	if (strlen(job) == 16 && strspn(job, "0123456789abcdef") == 16)
 		return strdup(job);
 	int begun = tfc_gateway_describe(client->gateway, job, NULL, client_answer, &answer, NULL);
-	if (client_await(client, begun, &answer) < 0)
-		return NULL;
-	json_t *description = json_loads(answer.text, 0, NULL);
-	const char *id = json_string_value(json_object_get(description, "job"));
-	char *copy = id ? strdup(id) : NULL;
-	if (!copy)
-		complain("the gateway's response is not valid JSON");
-	json_decref(description);
-	free(answer.text);
-	return copy;
+	client_await(client, begun, &answer);
+	return id;
 }
 
 static int forget(struct client *client, const char *job)

@@ -61,6 +61,8 @@ void client_answer(void *user, const tfc_reply *reply)
 	answer->code = reply->code;
 	if (reply->code < 0)
 		complain("%s", reply->error->text);
+	else if (answer->handle)
+		answer->status = answer->handle(answer->user, reply);
 	else if (!(answer->text = strdup(reply->text)))
 		die_without_memory();
 }
@@ -73,46 +75,6 @@ int client_await(struct client *client, int begun, struct answer *answer)
 		if (tfc_ctx_run(client->ctx, -1) < 0)
 			return complain("%s", tfc_ctx_error(client->ctx)->text);
 	return answer->code < 0 ? -1 : 0;
-}
-
-static json_t *printable_json(json_t *value)
-{
-	json_t *copy = json_incref(value), *item;
-	size_t i;
-	const char *key;
-	if (json_is_string(value)) {
-		char *text = printable(json_string_value(value), "");
-		json_decref(copy);
-		copy = json_string(text);
-		free(text);
-	} else if (json_is_array(value)) {
-		json_decref(copy);
-		copy = json_array();
-		json_array_foreach(value, i, item)
-			json_array_append_new(copy, printable_json(item));
-	} else if (json_is_object(value)) {
-		json_decref(copy);
-		copy = json_object();
-		json_object_foreach(value, key, item)
-		{
-			char *name = printable(key, "");
-			json_object_set_new(copy, name, printable_json(item));
-			free(name);
-		}
-	}
-	if (!copy)
-		die_without_memory();
-	return copy;
-}
-
-json_t *client_json(const char *text, bool is_for_people)
-{
-	json_t *value = json_loads(text, 0, NULL);
-	if (!value || !is_for_people)
-		return value;
-	json_t *shown = printable_json(value);
-	json_decref(value);
-	return shown;
 }
 
 int print_text(const char *text)

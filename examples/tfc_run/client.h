@@ -5,7 +5,6 @@
 #ifndef TFC_RUN_CLIENT_H
 #define TFC_RUN_CLIENT_H
 
-#include <jansson.h>
 #include <tfcluster/tfcluster.h>
 
 #include "gateway_options.h"
@@ -29,6 +28,11 @@ bool client_begin(struct client *client, struct command_line *line, int argc, ch
 
 /* The response to one request, for tfc_reply_fn client_answer. */
 struct answer {
+	/* Called with a successful response, whose structs are valid during the call only; returns
+	 * the exit status. NULL: the text is kept. */
+	int (*handle)(void *user, const tfc_reply *reply);
+	void *user;
+	int status; /* what `handle` returned */
 	bool is_there;
 	int code;
 	char *text; /* freed by the caller */
@@ -38,9 +42,6 @@ void client_answer(void *user, const tfc_reply *reply);
 /* Dispatches until the response has arrived; `begun` is what the request function returned. 0, or
  * -1 after an error message. */
 int client_await(struct client *client, int begun, struct answer *answer);
-
-/* Parses a response as JSON and makes all its strings printable; NULL: invalid. */
-json_t *client_json(const char *text, bool is_for_people);
 
 /* Prints a multi-line text on stdout, in one write and with control characters escaped. Returns the
  * exit status. */

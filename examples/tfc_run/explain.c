@@ -4,15 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tfcluster/tfcluster.h>
 
 #include "output.h"
 #include "tfc_run.h"
-
-static const char *text_of(json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-	return text ? text : "";
-}
 
 /* In the form $'...', which bash parses. */
 static void print_escaped_word(const char *word)
@@ -58,52 +53,33 @@ static void print_word(const char *word)
 	putchar('\'');
 }
 
-static void print_argv(json_t *argv)
+static void print_task(const tfc_task_plan *plan)
 {
-	size_t i;
-	json_t *word;
-	printf("  argv:");
-	json_array_foreach(argv, i, word)
-	{
+	char *cwd = printable(plan->cwd, "");
+	printf("%s/%u on %s%s%s\n", plan->task_type, plan->task_index, plan->node,
+	       *plan->address ? ", " : ", no port", plan->address);
+	printf("  cwd:  %s\n  argv:", cwd);
+	free(cwd);
+	for (const char *const *word = plan->argv; *word; word++) {
 		putchar(' ');
-		print_word(json_string_value(word));
+		print_word(*word);
 	}
-	putchar('\n');
-}
-
-static void print_env(json_t *env)
-{
-	const char *name;
-	json_t *value;
-	json_object_foreach(env, name, value)
-	{
-		char *shown = printable(name, "");
-		printf("    %s=", shown);
+	printf("\n  env:  %u variables as in this environment, and\n", plan->inherited_count);
+	for (const char *const *pair = plan->env; *pair; pair++) {
+		char *shown = printable(*pair, "");
+		const char *value = strchr(*pair, '=');
+		printf("    %.*s=", (int)strcspn(shown, "="), shown);
 		free(shown);
-		if (json_is_string(value))
-			print_word(json_string_value(value));
+		if (value)
+			print_word(value + 1);
 		else
 			printf("(secret)");
 		putchar('\n');
 	}
 }
 
-static void print_task(json_t *task)
-{
-	const char *address = text_of(task, "address");
-	char *cwd = printable(text_of(task, "cwd"), "");
-	printf("%s on %s%s%s\n", text_of(task, "task"), text_of(task, "node"),
-	       *address ? ", " : ", no port", address);
-	printf("  cwd:  %s\n", cwd);
-	free(cwd);
-	print_argv(json_object_get(task, "argv"));
-	printf("  env:  %lld variables as in this environment, and\n",
-	       (long long)json_integer_value(json_object_get(task, "inherited")));
-	print_env(json_object_get(task, "env"));
-}
-
 /* One object per line, like all output of --json. */
-static bool print_event(json_t *task)
+static bool print_json_task(json_t *task)
 {
 	char time[TIME_SIZE];
 	time_text(wall_ns(), time);
@@ -121,23 +97,40 @@ static bool print_event(json_t *task)
 	return true;
 }
 
-int explain_print(const char *plan, bool is_json)
+static bool print_json(const char *text)
 {
 	size_t i;
-	json_t *task;
-	json_t *whole = json_loads(plan, 0, NULL);
+	json_t *task, *whole = json_loads(text, 0, NULL);
 	bool is_printed = whole != NULL;
-	if (whole && !is_json)
-		printf("strategy %s\n", text_of(whole, "strategy"));
 	json_array_foreach(json_object_get(whole, "tasks"), i, task)
 	{
-		if (!is_json)
-			print_task(task);
-		else if (!print_event(task))
-			is_printed = false;
+		is_printed = print_json_task(task) && is_printed;
 	}
 	json_decref(whole);
-	if (!is_printed)
+	return is_printed;
+}
+
+static void print_plans(const tfc_explanation *explanation)
+{
+	static const char *const strategies[] = {
+		[TFC_STRATEGY_AUTO] = "auto",
+		[TFC_STRATEGY_MULTI_WORKER_MIRRORED] = "multi_worker_mirrored",
+		[TFC_STRATEGY_PARAMETER_SERVER] = "parameter_server",
+		[TFC_STRATEGY_NONE] = "none",
+	};
+	const tfc_task_plan *plan;
+	size_t known = sizeof(strategies) / sizeof(strategies[0]);
+	printf("strategy %s\n",
+	       explanation->strategy < known ? strategies[explanation->strategy] : "?");
+	for (uint32_t i = 0; (plan = tfc_explanation_task(explanation, i)); i++)
+		print_task(plan);
+}
+
+int explain_print(const tfc_reply *reply, bool is_json)
+{
+	if (!is_json)
+		print_plans(reply->explanation);
+	else if (!print_json(reply->text))
 		return ENOMEM;
 	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : errno ? errno : EIO;
 }

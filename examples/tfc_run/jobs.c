@@ -8,40 +8,30 @@
 #include "options.h"
 #include "table.h"
 
-static const char *text_of(const json_t *object, const char *key)
+static bool has_ended(const tfc_job_info *job)
 {
-	const char *text = json_string_value(json_object_get(object, key));
-	return text ? text : "";
+	return job->state >= TFC_JOB_SUCCEEDED && job->state <= TFC_JOB_STOPPED;
 }
 
-static unsigned number_of(const json_t *object, const char *key)
+/* `text`, or "-" for an empty one. */
+static const char *or_dash(const char *text)
 {
-	return (unsigned)json_integer_value(json_object_get(object, key));
-}
-
-static bool has_ended(const json_t *job)
-{
-	const char *state = text_of(job, "state");
-	return strcmp(state, "succeeded") == 0 || strcmp(state, "failed") == 0 ||
-	       strcmp(state, "stopped") == 0;
-}
-
-static bool is_damaged(const json_t *job)
-{
-	return strcmp(text_of(job, "state"), "damaged") == 0;
+	return *text ? text : "-";
 }
 
 /* "45s", "12m", "3h", "2d". */
-static void age_text(double seconds, char text[32])
+static void age_text(uint64_t age_ms, char text[32])
 {
 	static const struct {
-		double least, unit;
+		uint64_t least, unit;
 		char letter;
 	} units[] = {{172800, 86400, 'd'}, {7200, 3600, 'h'}, {120, 60, 'm'}, {0, 1, 's'}};
+	uint64_t seconds = age_ms / 1000;
 	size_t i = 0;
 	while (i < 3 && seconds < units[i].least)
 		i++;
-	snprintf(text, 32, "%lld%c", (long long)(seconds / units[i].unit), units[i].letter);
+	snprintf(text, 32, "%llu%c", (unsigned long long)(seconds / units[i].unit),
+		 units[i].letter);
 }
 
 /* ---- ps */
@@ -52,51 +42,71 @@ struct ps_options {
 };
 
 /* The nodes of a job's tasks: "a,b"; "a,b,c,+4" if there are many. */
-static void nodes_text(const json_t *job, char *text, size_t size)
+static void add_nodes(struct table *table, const char *const *nodes)
 {
-	const json_t *nodes = json_object_get(job, "nodes");
-	size_t count = json_array_size(nodes), i, len = 0;
-	text[0] = '\0';
-	for (i = 0; i < count && i < 3; i++)
-		len += (size_t)snprintf(text + len, size - len, "%s%s", i ? "," : "",
-					json_string_value(json_array_get(nodes, i)));
+	struct text text = {.data = NULL};
+	size_t count = 0;
+	for (; nodes[count]; count++)
+		if (count < 3)
+			text_add(&text, "%s%s", count ? "," : "", nodes[count]);
 	if (count > 3)
-		snprintf(text + len, size - len, ",+%zu", count - 3);
-	if (!count)
-		snprintf(text, size, "-");
+		text_add(&text, ",+%zu", count - 3);
+	table_add(table, "%s", text.data ? text.data : "-");
+	free(text.data);
 }
 
-static void add_job(struct table *table, const json_t *job)
+static void add_job(struct table *table, const tfc_job_info *job)
 {
-	char nodes[1024], age[32];
-	nodes_text(job, nodes, sizeof(nodes));
-	age_text(json_number_value(json_object_get(job, "age_s")), age);
-	if (is_damaged(job)) {
-		complain("%s", text_of(job, "text"));
-		snprintf(age, sizeof(age), "-");
-	}
-	table_add(table, "%s", text_of(job, "job"));
-	table_add(table, "%s", *text_of(job, "name") ? text_of(job, "name") : "-");
-	table_add(table, "%s", text_of(job, "state"));
-	table_add(table, "%u/%u", number_of(job, "ready"), number_of(job, "task_count"));
-	table_add(table, "%u", number_of(job, "restarts"));
-	table_add(table, "%s", nodes);
+	char age[32] = "-";
+	if (job->state == TFC_JOB_DAMAGED)
+		complain("%s", job->text);
+	else
+		age_text(job->age_ms, age);
+	table_add(table, "%s", job->job);
+	table_add(table, "%s", or_dash(job->name));
+	table_add(table, "%s", tfc_job_state_name(job->state));
+	table_add(table, "%u/%u", job->ready_count, job->task_count);
+	table_add(table, "%llu", (unsigned long long)job->restarts);
+	add_nodes(table, job->nodes);
 	table_add(table, "%s", age);
 }
 
-static int print_jobs(json_t *jobs)
+static void complain_of_missing(const tfc_jobs *jobs)
+{
+	struct text text = {.data = NULL};
+	const tfc_missing_node *missing;
+	for (uint32_t i = 0; (missing = tfc_jobs_missing_at(jobs, i)); i++)
+		text_add(&text, "%s%s (%s)", i ? ", " : "", missing->node, missing->reason);
+	if (text.data)
+		complain("jobs of unreachable nodes are missing: %s", text.data);
+	free(text.data);
+}
+
+static int print_jobs(void *user, const tfc_reply *reply)
 {
 	static const char *const heads[] = {"ID",       "NAME", "STATE", "READY",
 					    "RESTARTS", "NODE", "AGE",   NULL};
+	const struct ps_options *options = user;
 	struct table table;
-	size_t i;
-	const json_t *job;
+	const tfc_job_info *job;
+	complain_of_missing(reply->jobs);
 	table_begin(&table, heads);
-	json_array_foreach(jobs, i, job) add_job(&table, job);
+	for (uint32_t i = 0; (job = tfc_jobs_at(reply->jobs, i)); i++)
+		if (options->is_all || !has_ended(job))
+			add_job(&table, job);
 	char *text = table_end(&table);
 	int status = print_text(text);
 	free(text);
 	return status;
+}
+
+/* NULL after an error message. */
+static json_t *parse_json(const tfc_reply *reply)
+{
+	json_t *value = json_loads(reply->text, 0, NULL);
+	if (!value)
+		complain("the gateway's response is not valid JSON");
+	return value;
 }
 
 static int print_json(const json_t *value)
@@ -110,49 +120,33 @@ static int print_json(const json_t *value)
 	return status;
 }
 
-static void complain_of_missing(const json_t *nodes)
-{
-	struct text text = {.data = NULL};
-	size_t i;
-	const json_t *node;
-	json_array_foreach(nodes, i, node) text_add(&text, "%s%s (%s)", i ? ", " : "",
-						    text_of(node, "node"), text_of(node, "reason"));
-	if (text.data)
-		complain("jobs of unreachable nodes are missing: %s", text.data);
-	free(text.data);
-}
-
 /* Prints the list of jobs. If nodes could not be queried, a last element names them. */
-static int print_jobs_json(json_t *jobs, json_t *nodes)
+static int print_jobs_json(void *user, const tfc_reply *reply)
 {
-	if (json_array_size(nodes) &&
-	    json_array_append_new(jobs, json_pack("{s:O}", "not_asked", nodes)) < 0)
-		die_without_memory();
-	return print_json(jobs);
-}
-
-static int ps(struct client *client, const struct ps_options *options)
-{
-	struct answer answer = {.text = NULL};
-	int begun = tfc_gateway_jobs(client->gateway, NULL, client_answer, &answer, NULL);
-	if (client_await(client, begun, &answer) < 0)
-		return RUN_FAILED;
-	json_t *reported = client_json(answer.text, !options->is_json);
+	const struct ps_options *options = user;
+	json_t *reported = parse_json(reply);
 	json_t *jobs = json_object_get(reported, "jobs"),
-	       *nodes = json_object_get(reported, "not_asked");
-	free(answer.text);
-	if (!json_is_array(jobs)) {
-		json_decref(reported);
-		complain("the gateway's response is not valid JSON");
+	       *missing = json_object_get(reported, "not_asked");
+	if (!reported)
 		return RUN_FAILED;
-	}
-	for (size_t i = json_array_size(jobs); i-- > 0;)
-		if (!options->is_all && has_ended(json_array_get(jobs, i)))
+	complain_of_missing(reply->jobs);
+	for (uint32_t i = reply->jobs->job_count; i-- > 0;)
+		if (!options->is_all && has_ended(tfc_jobs_at(reply->jobs, i)))
 			json_array_remove(jobs, i);
-	complain_of_missing(nodes);
-	int status = options->is_json ? print_jobs_json(jobs, nodes) : print_jobs(jobs);
+	if (reply->jobs->missing_count &&
+	    json_array_append_new(jobs, json_pack("{s:O}", "not_asked", missing)) < 0)
+		die_without_memory();
+	int status = print_json(jobs);
 	json_decref(reported);
 	return status;
+}
+
+static int ps(struct client *client, struct ps_options *options)
+{
+	struct answer answer = {.handle = options->is_json ? print_jobs_json : print_jobs,
+				.user = options};
+	int begun = tfc_gateway_jobs(client->gateway, NULL, client_answer, &answer, NULL);
+	return client_await(client, begun, &answer) < 0 ? RUN_FAILED : answer.status;
 }
 
 int ps_main(int argc, char **argv)
@@ -181,26 +175,23 @@ int ps_main(int argc, char **argv)
 
 /* ---- describe */
 
-static void describe_tasks(const json_t *job, struct text *text)
+static void describe_tasks(const tfc_job_info *job, struct text *text)
 {
 	static const char *const heads[] = {"TASK",    "NODE",  "ADDRESS",       "PID",
 					    "ATTEMPT", "STATE", "RESTARTS LEFT", NULL};
 	struct table table;
-	size_t i;
-	const json_t *task;
+	const tfc_job_task *task;
 	table_begin(&table, heads);
-	json_array_foreach(json_object_get(job, "tasks"), i, task)
-	{
-		const json_t *left = json_object_get(task, "restarts_left");
-		const char *doing = text_of(task, "doing");
-		unsigned pid = number_of(task, "pid");
-		table_add(&table, "%s", text_of(task, "task"));
-		table_add(&table, "%s", *text_of(task, "node") ? text_of(task, "node") : "-");
-		table_add(&table, "%s", *text_of(task, "address") ? text_of(task, "address") : "-");
-		table_add(&table, pid ? "%u" : "-", pid);
-		table_add(&table, "%u", number_of(task, "attempt"));
-		table_add(&table, "%s%s%s", text_of(task, "state"), *doing ? ": " : "", doing);
-		table_add(&table, left ? "%lld" : "-", (long long)json_integer_value(left));
+	for (uint32_t i = 0; (task = tfc_job_info_task(job, i)); i++) {
+		table_add(&table, "%s/%u", task->task_type, task->task_index);
+		table_add(&table, "%s", or_dash(task->node));
+		table_add(&table, "%s", or_dash(task->address));
+		table_add(&table, task->pid ? "%d" : "-", task->pid);
+		table_add(&table, "%u", task->attempt);
+		table_add(&table, "%s%s%s", tfc_task_state_name(task->state),
+			  *task->activity ? ": " : "", task->activity);
+		table_add(&table, task->restarts_left == UINT32_MAX ? "-" : "%u",
+			  task->restarts_left);
 	}
 	char *lines = table_end(&table);
 	text_add(text, "\n%s", lines);
@@ -208,47 +199,45 @@ static void describe_tasks(const json_t *job, struct text *text)
 }
 
 /* The address of its TensorBoard, and the latest failed attempts of its tasks. */
-static void describe_more(const json_t *job, struct text *text)
+static void describe_more(const tfc_job_info *job, struct text *text)
 {
-	size_t i;
-	const json_t *task;
+	const tfc_job_task *task;
 	bool has_head = false;
-	json_array_foreach(json_object_get(job, "tasks"), i, task)
-	{
-		if (strncmp(text_of(task, "task"), "tensorboard/", 12) == 0 &&
-		    strcmp(text_of(task, "state"), "ready") == 0)
-			text_add(text, "\nTensorBoard: http://%s/\n", text_of(task, "address"));
-	}
-	json_array_foreach(json_object_get(job, "tasks"), i, task)
-	{
-		const json_t *end = json_object_get(task, "last_end");
-		bool is_well = strcmp(text_of(end, "reason"), "exit") == 0 &&
-			       number_of(end, "status") == 0;
-		if (!end || is_well || strcmp(text_of(end, "state"), "stopped") == 0)
+	for (uint32_t i = 0; (task = tfc_job_info_task(job, i)); i++)
+		if (strcmp(task->task_type, "tensorboard") == 0 && task->state == TFC_TASK_READY) {
+			text_add(text, "\n");
+			text_add_line(text, "TensorBoard: http://%s/", task->address);
+		}
+	for (uint32_t i = 0; (task = tfc_job_info_task(job, i)); i++) {
+		const tfc_attempt_end *end = task->last_end;
+		if (!end || (end->reason == TFC_END_EXIT && end->exit_code == 0) ||
+		    end->task_state == TFC_TASK_STOPPED)
 			continue;
-		text_add(text, "%s  %s#%u%s%s: %s\n", has_head ? "" : "\nLast failures:\n",
-			 text_of(task, "task"), number_of(end, "attempt"),
-			 *text_of(end, "node") ? " on " : "", text_of(end, "node"),
-			 *text_of(end, "text") ? text_of(end, "text") : text_of(end, "reason"));
+		if (!has_head)
+			text_add(text, "\nLast failures:\n");
 		has_head = true;
+		text_add_line(text, "  %s/%u#%u%s%s: %s", task->task_type, task->task_index,
+			      end->attempt, *end->node ? " on " : "", end->node,
+			      *end->text ? end->text : tfc_end_reason_name(end->reason));
 	}
 }
 
-static int print_description(const json_t *job)
+static int print_description(void *user, const tfc_reply *reply)
 {
+	const tfc_job_info *job = reply->job;
 	struct text text = {.data = NULL};
 	char age[32];
-	age_text(json_number_value(json_object_get(job, "age_s")), age);
-	text_add(&text, "job         %s\n", text_of(job, "job"));
-	if (*text_of(job, "name"))
-		text_add(&text, "name        %s\n", text_of(job, "name"));
-	text_add(&text, "state       %s\n", text_of(job, "state"));
-	if (*text_of(job, "text"))
-		text_add(&text, "            %s\n", text_of(job, "text"));
-	text_add(&text, "age         %s\n", age);
-	text_add(&text, "generation  %u\n", number_of(job, "generation"));
-	text_add(&text, "maintainer  %s (epoch %u)\n", text_of(job, "maintainer"),
-		 number_of(job, "epoch"));
+	age_text(job->age_ms, age);
+	text_add_line(&text, "%-12s%s", "job", job->job);
+	if (*job->name)
+		text_add_line(&text, "%-12s%s", "name", job->name);
+	text_add_line(&text, "%-12s%s", "state", tfc_job_state_name(job->state));
+	if (*job->text)
+		text_add_line(&text, "%-12s%s", "", job->text);
+	text_add_line(&text, "%-12s%s", "age", age);
+	text_add_line(&text, "%-12s%u", "generation", job->generation);
+	text_add_line(&text, "%-12s%s (epoch %llu)", "maintainer", job->maintainer,
+		      (unsigned long long)job->epoch);
 	describe_tasks(job, &text);
 	describe_more(job, &text);
 	int status = print_text(text.data);
@@ -256,21 +245,21 @@ static int print_description(const json_t *job)
 	return status;
 }
 
-static int describe(struct client *client, const char *name, bool is_json)
+static int print_description_json(void *user, const tfc_reply *reply)
 {
-	struct answer answer = {.text = NULL};
-	int begun = tfc_gateway_describe(client->gateway, name, NULL, client_answer, &answer, NULL);
-	if (client_await(client, begun, &answer) < 0)
+	json_t *job = parse_json(reply);
+	if (!job)
 		return RUN_FAILED;
-	json_t *job = client_json(answer.text, !is_json);
-	free(answer.text);
-	if (!job) {
-		complain("the gateway's response is not valid JSON");
-		return RUN_FAILED;
-	}
-	int status = is_json ? print_json(job) : print_description(job);
+	int status = print_json(job);
 	json_decref(job);
 	return status;
+}
+
+static int describe(struct client *client, const char *name, bool is_json)
+{
+	struct answer answer = {.handle = is_json ? print_description_json : print_description};
+	int begun = tfc_gateway_describe(client->gateway, name, NULL, client_answer, &answer, NULL);
+	return client_await(client, begun, &answer) < 0 ? RUN_FAILED : answer.status;
 }
 
 int describe_main(int argc, char **argv)

@@ -154,8 +154,7 @@ static void on_submitted(void *user, const tfc_reply *reply)
 static void on_explained(void *user, const tfc_reply *reply)
 {
 	struct local *local = user;
-	int error = reply->code < 0 ? 0
-				    : explain_print(reply->text, local->options->output.is_json);
+	int error = reply->code < 0 ? 0 : explain_print(reply, local->options->output.is_json);
 	char text[128];
 	snprintf(text, sizeof(text), "cannot write to standard output: %s", strerror(error));
 	if (error == EPIPE) /* the exit status of a process killed by SIGPIPE */

@@ -1,7 +1,6 @@
 /*
  * `tfc_run members`: the nodes of the cluster, as known to the node that is queried.
  */
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,70 +9,57 @@
 #include "options.h"
 #include "table.h"
 
-static const char *text_of(const json_t *member, const char *key)
-{
-	const char *text = json_string_value(json_object_get(member, key));
-	return text ? text : "-";
-}
-
 /* The amount of one resource that a node offers; `none` if it sets no limit. */
-static void add_number(struct table *table, const json_t *member, const char *key, const char *none)
+static void add_number(struct table *table, uint64_t number, const char *none)
 {
-	long long number = json_integer_value(json_object_get(member, key));
 	if (number)
-		table_add(table, "%lld", number);
+		table_add(table, "%llu", (unsigned long long)number);
 	else
 		table_add(table, "%s", none);
 }
 
-static void add_labels(struct table *table, const json_t *member)
+static void add_labels(struct table *table, const char *const *labels)
 {
 	struct text text = {.data = NULL};
-	const char *key;
-	json_t *value;
-	json_object_foreach(json_object_get(member, "labels"), key, value)
-		text_add(&text, "%s%s=%s", text.len ? "," : "", key, json_string_value(value));
+	for (; labels && *labels; labels++)
+		text_add(&text, "%s%s", text.len ? "," : "", *labels);
 	table_add(table, "%s", text.data ? text.data : "-");
 	free(text.data);
 }
 
-static void add_member(struct table *table, const json_t *member)
-{
-	bool is_draining = json_is_true(json_object_get(member, "draining"));
-	table_add(table, "%s", text_of(member, "name"));
-	table_add(table, "%s%s", text_of(member, "state"), is_draining ? ",draining" : "");
-	table_add(table, "%s", text_of(member, "address"));
-	add_number(table, member, "slots", "any");
-	add_number(table, member, "memory", "any");
-	add_number(table, member, "gpus", "0");
-	add_labels(table, member);
-}
-
-static int print_members(const char *list)
+static int print_members(void *user, const tfc_reply *reply)
 {
 	static const char *const heads[] = {"NAME",   "STATE", "ADDRESS", "SLOTS",
 					    "MEMORY", "GPUS",  "LABELS",  NULL};
 	struct table table;
-	size_t i;
-	json_t *member, *members = client_json(list, true);
+	const tfc_member_info *member;
 	table_begin(&table, heads);
-	json_array_foreach(members, i, member) add_member(&table, member);
+	for (uint32_t i = 0; (member = tfc_members_at(reply->members, i)); i++) {
+		table_add(&table, "%s", member->name);
+		table_add(&table, "%s%s", tfc_member_state_name(member->state),
+			  member->is_draining ? ",draining" : "");
+		table_add(&table, "%s", member->address ? member->address : "-");
+		add_number(&table, member->slots, "any");
+		add_number(&table, member->memory_bytes, "any");
+		add_number(&table, member->gpus, "0");
+		add_labels(&table, member->labels);
+	}
 	char *text = table_end(&table);
 	int status = print_text(text);
 	free(text);
-	json_decref(members);
 	return status;
+}
+
+static int print_members_json(void *user, const tfc_reply *reply)
+{
+	return print_line(reply->text);
 }
 
 static int show(struct client *client, bool is_json)
 {
-	struct answer answer = {.text = NULL};
-	int status = RUN_FAILED;
+	struct answer answer = {.handle = is_json ? print_members_json : print_members};
 	int begun = tfc_gateway_members(client->gateway, NULL, client_answer, &answer, NULL);
-	if (client_await(client, begun, &answer) == 0)
-		status = (is_json ? print_line : print_members)(answer.text);
-	free(answer.text);
-	return status;
+	return client_await(client, begun, &answer) < 0 ? RUN_FAILED : answer.status;
 }
 
 int members_main(int argc, char **argv)

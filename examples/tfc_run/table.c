@@ -15,12 +15,15 @@ static char *print(const char *format, va_list args)
 	return text;
 }
 
-void text_add(struct text *text, const char *format, ...)
+static char *print_printable(const char *format, va_list args)
 {
-	va_list args;
-	va_start(args, format);
-	char *more = print(format, args);
-	va_end(args);
+	char *text = print(format, args), *shown = printable(text, "");
+	free(text);
+	return shown;
+}
+
+static void append(struct text *text, const char *more)
+{
 	size_t len = strlen(more);
 	char *data = realloc(text->data, text->len + len + 1);
 	if (!data)
@@ -28,24 +31,40 @@ void text_add(struct text *text, const char *format, ...)
 	memcpy(data + text->len, more, len + 1);
 	text->data = data;
 	text->len += len;
+}
+
+void text_add(struct text *text, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	char *more = print(format, args);
+	va_end(args);
+	append(text, more);
 	free(more);
 }
 
-static void take_cell(struct table *table, char *cell)
+void text_add_line(struct text *text, const char *format, ...)
 {
-	char **cells = reallocarray(table->cells, table->count + 1, sizeof(*cells));
-	if (!cells)
-		die_without_memory();
-	table->cells = cells;
-	cells[table->count++] = cell;
+	va_list args;
+	va_start(args, format);
+	char *line = print_printable(format, args);
+	va_end(args);
+	append(text, line);
+	append(text, "\n");
+	free(line);
 }
 
 void table_add(struct table *table, const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
-	take_cell(table, print(format, args));
+	char *cell = print_printable(format, args);
 	va_end(args);
+	char **cells = reallocarray(table->cells, table->count + 1, sizeof(*cells));
+	if (!cells)
+		die_without_memory();
+	table->cells = cells;
+	cells[table->count++] = cell;
 }
 
 void table_begin(struct table *table, const char *const *heads)

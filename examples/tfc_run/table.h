@@ -10,6 +10,9 @@ struct text {
 };
 
 void text_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Adds a line, made printable, and a newline. */
+void text_add_line(struct text *text, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 #define TABLE_COLUMNS_MAX 16
 
@@ -21,7 +24,7 @@ struct table {
 
 /* heads: NULL-terminated. */
 void table_begin(struct table *table, const char *const *heads);
-/* Adds the next cell, from left to right, row by row. */
+/* Adds the next cell, made printable, from left to right, row by row. */
 void table_add(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Returns the lines, which the caller frees. Frees the table. */
 char *table_end(struct table *table);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <tfcluster/gateway.h>
 
 /* Exit status when tfc_run itself fails; tfc_event_exit_status gives the status for a job's end. */
 #define RUN_FAILED 125
@@ -56,8 +57,8 @@ int spec_main(int argc, char **argv);
 int start_main(int argc, char **argv);
 int stop_main(int argc, char **argv);
 
-/* explain.c: prints a plan (tfc_gateway_explain) as text, or one JSON object for each task. 0, or
- * an errno. */
-int explain_print(const char *plan, bool is_json);
+/* explain.c: prints the response of tfc_gateway_explain as text, or one JSON object for each task.
+ * 0, or an errno. */
+int explain_print(const tfc_reply *reply, bool is_json);
 
 #endif
