@@ -228,15 +228,15 @@ static int print_description(void *user, const tfc_reply *reply)
 	struct text text = {.data = NULL};
 	char age[32];
 	age_text(job->age_ms, age);
-	text_add_line(&text, "%-12s%s", "job", job->job);
+	text_add_line(&text, "%-11s %s", "job", job->job);
 	if (*job->name)
-		text_add_line(&text, "%-12s%s", "name", job->name);
-	text_add_line(&text, "%-12s%s", "state", tfc_job_state_name(job->state));
+		text_add_line(&text, "%-11s %s", "name", job->name);
+	text_add_line(&text, "%-11s %s", "state", tfc_job_state_name(job->state));
 	if (*job->text)
-		text_add_line(&text, "%-12s%s", "", job->text);
-	text_add_line(&text, "%-12s%s", "age", age);
-	text_add_line(&text, "%-12s%u", "generation", job->generation);
-	text_add_line(&text, "%-12s%s (epoch %llu)", "maintainer", job->maintainer,
+		text_add_line(&text, "%-11s %s", "", job->text);
+	text_add_line(&text, "%-11s %s", "age", age);
+	text_add_line(&text, "%-11s %u", "generation", job->generation);
+	text_add_line(&text, "%-11s %s (epoch %llu)", "maintainer", job->maintainer,
 		      (unsigned long long)job->epoch);
 	describe_tasks(job, &text);
 	describe_more(job, &text);
