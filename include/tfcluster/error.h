@@ -9,6 +9,7 @@
 #ifndef TFCLUSTER_ERROR_H
 #define TFCLUSTER_ERROR_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <tfcluster/export.h>
 
@@ -53,8 +54,8 @@ enum tfc_err {
 
 /**
  * One failure. The layout never changes. `text` is one line: what failed, why, and the remedy where
- * there is one. It includes the message of the cause. `component` is a static string. A struct of
- * zeros is as good as TFC_ERROR_INIT.
+ * there is one. It includes the message of the cause. `component` is a static string; NULL while
+ * nothing has failed. A struct of zeros is as good as TFC_ERROR_INIT.
  */
 typedef struct tfc_error {
 	int32_t code;          /* enum tfc_err; 0 when nothing failed yet */
@@ -63,9 +64,9 @@ typedef struct tfc_error {
 	char text[1024];       /* one line, no newline, always terminated */
 } tfc_error;
 
-#define TFC_ERROR_INIT       \
-	{                    \
-		0, 0, "", "" \
+#define TFC_ERROR_INIT         \
+	{                      \
+		0, 0, NULL, "" \
 	}
 
 /**

@@ -152,7 +152,7 @@ void tfc__msg_error(struct tfc__buf *buf, const tfc_error *error)
 	tfc__msg_map(buf, 4);
 	tfc__msg_put_i64(buf, "code", error->code);
 	tfc__msg_put_i64(buf, "errno", error->sys_errno);
-	tfc__msg_put_str(buf, "room", error->component);
+	tfc__msg_put_str(buf, "room", error->component ? error->component : "");
 	tfc__msg_put_str(buf, "text", error->text);
 }
 
