@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
-
 #define TRIM_LEAST 65536 /* bytes; trimming smaller buffers fragments the heap */
 
 char *tfc__buf_reserve(struct tfc__buf *buf, size_t len)
@@ -67,67 +65,6 @@ void tfc__buf_addf(struct tfc__buf *buf, const char *format, ...)
 		tfc__buf_grow(buf, (size_t)len);
 	}
 	va_end(again);
-}
-
-static void add_json_escape(struct tfc__buf *buf, uint32_t c)
-{
-	switch (c) {
-	case '"':
-		tfc__buf_add_str(buf, "\\\"");
-		break;
-	case '\\':
-		tfc__buf_add_str(buf, "\\\\");
-		break;
-	case '\n':
-		tfc__buf_add_str(buf, "\\n");
-		break;
-	case '\r':
-		tfc__buf_add_str(buf, "\\r");
-		break;
-	case '\t':
-		tfc__buf_add_str(buf, "\\t");
-		break;
-	default:
-		tfc__buf_addf(buf, "\\u%04x", c);
-	}
-}
-
-static void add_json(struct tfc__buf *buf, const char *text, size_t len, bool is_any_bytes)
-{
-	const unsigned char *s = (const unsigned char *)text;
-	size_t plain = 0; /* bytes before s[i] that need no change and are not added yet */
-	tfc__buf_add_char(buf, '"');
-	for (size_t i = 0; i < len;) {
-		size_t n = tfc__utf8_len(text + i, len - i);
-		size_t same;
-		uint32_t code = n ? tfc__utf8_read(text + i, &same) : 0;
-		if (n && code != '"' && code != '\\' && !tfc__utf8_is_control(code)) {
-			i += n;
-			plain += n;
-			continue;
-		}
-		tfc__buf_add(buf, s + i - plain, plain);
-		plain = 0;
-		if (n)
-			add_json_escape(buf, code);
-		else if (is_any_bytes)
-			tfc__buf_addf(buf, "\\\\x%02x", s[i]);
-		else
-			tfc__buf_add_str(buf, "\\ufffd");
-		i += n + !n;
-	}
-	tfc__buf_add(buf, s + len - plain, plain);
-	tfc__buf_add_char(buf, '"');
-}
-
-void tfc__buf_add_json(struct tfc__buf *buf, const char *text, size_t len)
-{
-	add_json(buf, text, len, false);
-}
-
-void tfc__buf_add_json_bytes(struct tfc__buf *buf, const char *data, size_t len)
-{
-	add_json(buf, data, len, true);
 }
 
 void tfc__buf_clear(struct tfc__buf *buf)

@@ -22,14 +22,6 @@ void tfc__buf_add_str(struct tfc__buf *buf, const char *text);
 void tfc__buf_add_char(struct tfc__buf *buf, char c);
 void tfc__buf_addf(struct tfc__buf *buf, const char *format, ...) TFC_PRINTF(2, 3);
 
-/* Adds text as a JSON string with its quotation marks; each byte that is not UTF-8 becomes
- * U+FFFD. */
-void tfc__buf_add_json(struct tfc__buf *buf, const char *text, size_t len);
-
-/* Adds arbitrary bytes as a JSON string without loss: a byte that is not UTF-8 becomes the four
- * characters "\xNN". */
-void tfc__buf_add_json_bytes(struct tfc__buf *buf, const char *data, size_t len);
-
 /*
  * Reserves room for `len` more bytes and returns the address at which to write them, or NULL when
  * out of memory. The first reservation of more than 63 bytes allocates no more than it needs. The

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "gateway/event_wire.h"
 #include <tfcluster/gateway.h>
 #include <tfcluster/process.h>
@@ -58,7 +57,7 @@ int tfc_event_json(const tfc_event *event, char **ret_json)
 		[TFC_EVENT_NODE_SEEN] = "node_seen",
 		[TFC_EVENT_NODE_UNSEEN] = "node_unseen",
 	};
-	struct tfc__buf json = {0};
+	struct tfc__json_writer json = {.depth = 0};
 	struct tfc__sub_event whole = {.event.kind = 0};
 	tfc_event *known = &whole.event;
 	char task[128];
@@ -75,12 +74,14 @@ int tfc_event_json(const tfc_event *event, char **ret_json)
 	whole.output = known->data;
 	whole.output_len = whole.gap_bytes = known->data_len;
 	whole.exit_status = tfc_event_exit_status(known);
-	tfc__buf_add_str(&json, "{\"time\":");
+	tfc__json_begin(&json, '{');
+	tfc__json_name(&json, "time");
 	tfc__json_time(&json, known->time_ns);
-	tfc__buf_addf(&json, ",\"event\":\"%s\",", names[known->kind]);
+	tfc__json_name(&json, "event");
+	tfc__json_text(&json, names[known->kind]);
 	tfc__fields_json(&json, &tfc__sub_event_fields, &whole, variant_of(known));
-	tfc__buf_add_char(&json, '}');
-	char *text = tfc__buf_steal(&json);
+	tfc__json_end(&json, '}');
+	char *text = tfc__buf_steal(&json.buf);
 	if (!text)
 		return TFC_ENOMEM;
 	*ret_json = text;

@@ -41,7 +41,7 @@ static void end_request(tfc_op *op, int code)
 	if (code == TFC_OK && request->result)
 		code = tfc__result_read(&result, request->result, request->text.data,
 					request->text.len, &request->error);
-	const struct tfc__buf *text = request->result ? &result.json : &request->text;
+	const struct tfc__buf *text = request->result ? &result.json.buf : &request->text;
 	tfc_reply reply = {
 		.size = sizeof(reply),
 		.code = code,

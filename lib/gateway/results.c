@@ -29,39 +29,38 @@ static const void *value_at(const struct tfc__field *field, const void *message)
 	return (const char *)message + field->offset;
 }
 
-static void show_time(struct tfc__buf *json, const struct tfc__field *field, const void *message)
+static void show_time(struct tfc__json_writer *json, const struct tfc__field *field,
+		      const void *message)
 {
 	tfc__json_time(json, *(const uint64_t *)value_at(field, message));
 }
 
 /* Milliseconds as seconds. */
-static void show_seconds(struct tfc__buf *json, const struct tfc__field *field, const void *message)
+static void show_seconds(struct tfc__json_writer *json, const struct tfc__field *field,
+			 const void *message)
 {
 	uint64_t ms = *(const uint64_t *)value_at(field, message);
-	tfc__buf_addf(json, "%llu.%03u", (unsigned long long)ms / 1000, (unsigned)(ms % 1000));
+	char text[32];
+	int len = snprintf(text, sizeof(text), "%llu.%03u", (unsigned long long)ms / 1000,
+			   (unsigned)(ms % 1000));
+	tfc__json_raw(json, text, (size_t)len);
 }
 
-static void show_name(struct tfc__buf *json, const char *task_type, uint32_t task_index)
-{
-	char text[128];
-	snprintf(text, sizeof(text), "%s/%u", task_type, task_index);
-	tfc__buf_add_json_bytes(json, text, strlen(text));
-}
-
-static void show_task(struct tfc__buf *json, const struct tfc__field *field, const void *message)
+static void show_task(struct tfc__json_writer *json, const struct tfc__field *field,
+		      const void *message)
 {
 	const tfc_job_task *task = message;
-	show_name(json, task->task_type, task->task_index);
+	tfc__json_textf(json, "%s/%u", task->task_type, task->task_index);
 }
 
 /* At most one of the three numbers is set. */
-static void show_status(struct tfc__buf *json, const struct tfc__field *field, const void *message)
+static void show_status(struct tfc__json_writer *json, const struct tfc__field *field,
+			const void *message)
 {
 	const tfc_attempt_end *end = message;
-	tfc__buf_addf(json, "%d",
-		      end->error_code ? end->error_code
-		      : end->signal   ? end->signal
-				      : end->exit_code);
+	tfc__json_int(json, end->error_code ? end->error_code
+			    : end->signal   ? end->signal
+					    : end->exit_code);
 }
 
 static const char *name_isolation(uint32_t isolation)
@@ -208,21 +207,17 @@ static const tfc_jobs no_jobs = {.size = sizeof(no_jobs),
 static const struct tfc__fields jobs_fields = TFC__FIELDS(jobs_rows, tfc_jobs, &no_jobs);
 
 /* "NAME=value" lines as an object; a line without a value is null. */
-static void show_pairs(struct tfc__buf *json, const struct tfc__field *field, const void *message)
+static void show_pairs(struct tfc__json_writer *json, const struct tfc__field *field,
+		       const void *message)
 {
-	const char *const *first = *(const char *const *const *)value_at(field, message);
-	tfc__buf_add_char(json, '{');
-	for (const char *const *pair = first; pair && *pair; pair++) {
+	const char *const *pair = *(const char *const *const *)value_at(field, message);
+	tfc__json_begin(json, '{');
+	for (; pair && *pair; pair++) {
 		size_t len = strcspn(*pair, "=");
-		tfc__buf_add_str(json, pair == first ? "" : ",");
-		tfc__buf_add_json_bytes(json, *pair, len);
-		tfc__buf_add_char(json, ':');
-		if ((*pair)[len])
-			tfc__buf_add_json_bytes(json, *pair + len + 1, strlen(*pair + len + 1));
-		else
-			tfc__buf_add_str(json, "null");
+		tfc__json_name_bytes(json, *pair, len);
+		tfc__json_text(json, (*pair)[len] ? *pair + len + 1 : NULL);
 	}
-	tfc__buf_add_char(json, '}');
+	tfc__json_end(json, '}');
 }
 
 #define MEMBER(...) TFC__FIELD(tfc_member_info, __VA_ARGS__)
@@ -254,11 +249,11 @@ static const tfc_members no_members = {.size = sizeof(no_members),
 static const struct tfc__fields members_fields = TFC__FIELDS(members_rows, tfc_members,
 							     &no_members);
 
-static void show_planned_task(struct tfc__buf *json, const struct tfc__field *field,
+static void show_planned_task(struct tfc__json_writer *json, const struct tfc__field *field,
 			      const void *message)
 {
 	const tfc_task_plan *plan = message;
-	show_name(json, plan->task_type, plan->task_index);
+	tfc__json_textf(json, "%s/%u", plan->task_type, plan->task_index);
 }
 
 #define PLAN(...) TFC__FIELD(tfc_task_plan, __VA_ARGS__)
@@ -419,7 +414,7 @@ int tfc__result_read(struct tfc__result *result, enum tfc_verb verb, const void 
 		     tfc_error *error)
 {
 	const struct tfc__msg_limits limits = {.objects = OBJECTS_MAX};
-	struct tfc__buf *json = &result->json;
+	struct tfc__json_writer *json = &result->json;
 	const struct tfc__fields *table;
 	void *message = result_of(result, verb, &table);
 	struct tfc__msg msg;
@@ -436,7 +431,7 @@ int tfc__result_read(struct tfc__result *result, enum tfc_verb verb, const void 
 	else
 		tfc__fields_json_object(json, table, message,
 					verb == TFC_VERB_JOBS ? LISTED : DESCRIBED);
-	return json->is_failed ? tfc__fail_nomem(error, "gateway") : TFC_OK;
+	return json->buf.is_failed ? tfc__fail_nomem(error, "gateway") : TFC_OK;
 }
 
 void tfc__result_set(const struct tfc__result *result, enum tfc_verb verb, tfc_reply *reply)
@@ -450,7 +445,7 @@ void tfc__result_set(const struct tfc__result *result, enum tfc_verb verb, tfc_r
 void tfc__result_fini(struct tfc__result *result)
 {
 	tfc__reader_fini(&result->reader);
-	tfc__buf_fini(&result->json);
+	tfc__buf_fini(&result->json.buf);
 }
 
 /* ---- lists of the host */

@@ -46,7 +46,7 @@ int tfc__jobs_append(struct tfc__result_items *jobs, const void *data, size_t le
 /* A result that was read. Its strings are its own, its bytes those of the data. Zeroed: empty. */
 struct tfc__result {
 	struct tfc__reader reader;
-	struct tfc__buf json;
+	struct tfc__json_writer json;
 	tfc_jobs jobs;
 	tfc_job_info job;
 	tfc_members members;

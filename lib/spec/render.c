@@ -2,12 +2,13 @@
  * Renders a spec. The part that all tasks share is rendered once and kept until the spec changes;
  * each task then costs one copy of it.
  */
-#include "base/buf.h"
 #include "base/fail.h"
+#include "base/json_writer.h"
 #include "base/strv.h"
 #include "spec/ranks.h"
 #include "spec/spec.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,40 +30,20 @@ void tfc__spec_common_clear(struct tfc__spec_common *common)
 	common->cluster_len = 0;
 }
 
-static void add_json_str(struct tfc__buf *buf, const char *text)
-{
-	tfc__buf_add_json(buf, text, strlen(text));
-}
-
-static void add_tasks(struct tfc__buf *buf, const struct tfc__spec_list *list)
+/* Task indices without gaps make a list, others an object. */
+static void add_tasks(struct tfc__json_writer *json, const struct tfc__spec_list *list)
 {
 	bool is_dense = tfc__spec_is_dense(list);
-	tfc__buf_add_char(buf, is_dense ? '[' : '{');
+	tfc__json_begin(json, is_dense ? '[' : '{');
 	for (uint32_t i = 0; i < list->count; i++) {
-		if (i)
-			tfc__buf_add_char(buf, ',');
-		if (!is_dense)
-			tfc__buf_addf(buf, "\"%u\":", list->items[i].index);
-		add_json_str(buf, list->items[i].address);
+		if (!is_dense) {
+			char index[16];
+			snprintf(index, sizeof(index), "%u", list->items[i].index);
+			tfc__json_name(json, index);
+		}
+		tfc__json_text(json, list->items[i].address);
 	}
-	tfc__buf_add_char(buf, is_dense ? ']' : '}');
-}
-
-static void add_cluster(struct tfc__buf *buf, const tfc_spec *spec)
-{
-	bool is_first = true;
-	tfc__buf_add_char(buf, '{');
-	for (int type = 0; type < TFC__EVALUATOR; type++) {
-		if (!spec->lists[type].count)
-			continue;
-		if (!is_first)
-			tfc__buf_add_char(buf, ',');
-		is_first = false;
-		add_json_str(buf, tfc__task_type_name((enum tfc__task_type)type));
-		tfc__buf_add_char(buf, ':');
-		add_tasks(buf, &spec->lists[type]);
-	}
-	tfc__buf_add_char(buf, '}');
+	tfc__json_end(json, is_dense ? ']' : '}');
 }
 
 /* The common part, rendered if necessary; NULL when out of memory. */
@@ -71,22 +52,28 @@ static const struct tfc__spec_common *common_of(const tfc_spec *spec)
 	struct tfc__spec_common *common = spec->common;
 	if (common->cluster)
 		return common;
-	struct tfc__buf cluster = {0}, workers = {0};
-	add_cluster(&cluster, spec);
 	const struct tfc__spec_list *list = &spec->lists[TFC__WORKER];
-	tfc__buf_add_char(&workers, '[');
+	struct tfc__json_writer cluster = {.depth = 0}, workers = {.depth = 0};
+	tfc__json_begin(&cluster, '{');
+	for (int type = 0; type < TFC__EVALUATOR; type++) {
+		if (!spec->lists[type].count)
+			continue;
+		tfc__json_name(&cluster, tfc__task_type_name((enum tfc__task_type)type));
+		add_tasks(&cluster, &spec->lists[type]);
+	}
+	tfc__json_end(&cluster, '}');
+	tfc__json_begin(&workers, '[');
 	for (uint32_t i = 0; i < list->count; i++)
-		tfc__buf_addf(&workers, "%s\"/job:worker/task:%u\"", i ? "," : "",
-			      list->items[i].index);
-	tfc__buf_add_char(&workers, ']');
-	if (cluster.is_failed || workers.is_failed) {
-		tfc__buf_fini(&cluster);
-		tfc__buf_fini(&workers);
+		tfc__json_textf(&workers, "/job:worker/task:%u", list->items[i].index);
+	tfc__json_end(&workers, ']');
+	if (cluster.buf.is_failed || workers.buf.is_failed) {
+		tfc__buf_fini(&cluster.buf);
+		tfc__buf_fini(&workers.buf);
 		return NULL;
 	}
-	common->cluster_len = cluster.len;
-	common->cluster = tfc__buf_steal(&cluster);
-	common->workers = tfc__buf_steal(&workers);
+	common->cluster_len = cluster.buf.len;
+	common->cluster = tfc__buf_steal(&cluster.buf);
+	common->workers = tfc__buf_steal(&workers.buf);
 	common->render_count++;
 	return common;
 }
@@ -109,24 +96,33 @@ static int render_task(const tfc_spec *spec, enum tfc__task_type type, uint32_t 
 {
 	const struct tfc__spec_common *common = common_of(spec);
 	const char *name = tfc__task_type_name(type);
-	struct tfc__buf buf = {0};
+	struct tfc__json_writer writer = {.depth = 0};
 	if (!common)
 		return tfc__fail_nomem(error, "spec");
-	tfc__buf_add_str(&buf, "{\"cluster\":");
+	tfc__json_begin(&writer, '{');
+	tfc__json_name(&writer, "cluster");
 	if (type == TFC__EVALUATOR) {
-		/* The common part without its closing brace, then the evaluator. */
 		const struct tfc__spec_task *task = tfc__spec_find(spec, TFC__EVALUATOR, 0);
-		tfc__buf_add(&buf, common->cluster, common->cluster_len - 1);
-		tfc__buf_add_str(&buf,
-				 common->cluster_len > 2 ? ",\"evaluator\":[" : "\"evaluator\":[");
-		add_json_str(&buf, task ? task->address : NO_ADDRESS);
-		tfc__buf_add_str(&buf, "]}");
+		tfc__json_begin(&writer, '{');
+		tfc__json_raw(&writer, common->cluster + 1, common->cluster_len - 2);
+		tfc__json_name(&writer, "evaluator");
+		tfc__json_begin(&writer, '[');
+		tfc__json_text(&writer, task ? task->address : NO_ADDRESS);
+		tfc__json_end(&writer, ']');
+		tfc__json_end(&writer, '}');
 	} else {
-		tfc__buf_add(&buf, common->cluster, common->cluster_len);
+		tfc__json_raw(&writer, common->cluster, common->cluster_len);
 	}
-	tfc__buf_addf(&buf, ",\"task\":{\"type\":\"%s\",\"index\":%u}}", name, task_index);
-	size_t len = buf.len;
-	char *json = tfc__buf_steal(&buf);
+	tfc__json_name(&writer, "task");
+	tfc__json_begin(&writer, '{');
+	tfc__json_name(&writer, "type");
+	tfc__json_text(&writer, name);
+	tfc__json_name(&writer, "index");
+	tfc__json_uint(&writer, task_index);
+	tfc__json_end(&writer, '}');
+	tfc__json_end(&writer, '}');
+	size_t len = writer.buf.len;
+	char *json = tfc__buf_steal(&writer.buf);
 	if (!json)
 		return tfc__fail_nomem(error, "spec");
 	if (len > TFC_TF_CONFIG_MAX) {

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 
@@ -499,36 +498,17 @@ void tfc__reader_fini(struct tfc__reader *reader)
 
 /* ---- JSON */
 
-static void add_string(struct tfc__buf *json, const char *text)
-{
-	if (text)
-		tfc__buf_add_json_bytes(json, text, strlen(text));
-	else
-		tfc__buf_add_str(json, "null");
-}
-
-static void add_lines(struct tfc__buf *json, const char *const *lines)
-{
-	tfc__buf_add_char(json, '[');
-	for (const char *const *line = lines; line && *line; line++) {
-		if (line != lines)
-			tfc__buf_add_char(json, ',');
-		add_string(json, *line);
-	}
-	tfc__buf_add_char(json, ']');
-}
-
-void tfc__fields_json_object(struct tfc__buf *json, const struct tfc__fields *table,
+void tfc__fields_json_object(struct tfc__json_writer *json, const struct tfc__fields *table,
 			     const void *message, uint32_t variant)
 {
 	if (table->variant_of)
 		variant |= table->variant_of(message);
-	tfc__buf_add_char(json, '{');
+	tfc__json_begin(json, '{');
 	tfc__fields_json(json, table, message, variant);
-	tfc__buf_add_char(json, '}');
+	tfc__json_end(json, '}');
 }
 
-void tfc__fields_json_value(struct tfc__buf *json, const struct tfc__field *field,
+void tfc__fields_json_value(struct tfc__json_writer *json, const struct tfc__field *field,
 			    const void *message, uint32_t variant)
 {
 	const void *at = (const char *)message + field->offset;
@@ -539,73 +519,63 @@ void tfc__fields_json_value(struct tfc__buf *json, const struct tfc__field *fiel
 	}
 	switch (field->type) {
 	case TFC__BOOL:
-		tfc__buf_add_str(json, get_number(field, at) ? "true" : "false");
+		tfc__json_bool(json, get_number(field, at));
 		break;
 	case TFC__UINT:
 	case TFC__TIME:
 		if (field->word)
-			add_string(json, field->word((uint32_t)get_number(field, at)));
+			tfc__json_text(json, field->word((uint32_t)get_number(field, at)));
 		else
-			tfc__buf_addf(json, "%llu", (unsigned long long)get_number(field, at));
+			tfc__json_uint(json, get_number(field, at));
 		break;
 	case TFC__INT:
 		if (field->word)
-			add_string(json, field->word((uint32_t)get_signed(field, at)));
+			tfc__json_text(json, field->word((uint32_t)get_signed(field, at)));
 		else
-			tfc__buf_addf(json, "%lld", (long long)get_signed(field, at));
+			tfc__json_int(json, get_signed(field, at));
 		break;
 	case TFC__TEXT:
-		add_string(json, at);
+		tfc__json_text(json, at);
 		break;
 	case TFC__STRING:
-		add_string(json, get_pointer(at));
+		tfc__json_text(json, get_pointer(at));
 		break;
 	case TFC__LINES:
-		add_lines(json, get_pointer(at));
+		tfc__json_begin(json, '[');
+		count = count_lines(get_pointer(at));
+		for (uint64_t i = 0; i < count; i++)
+			tfc__json_text(json, ((const char *const *)get_pointer(at))[i]);
+		tfc__json_end(json, ']');
 		break;
 	case TFC__MESSAGE:
 		tfc__fields_json_object(json, field->nested, get_pointer(at), variant);
 		break;
 	case TFC__MESSAGES:
+		tfc__json_begin(json, '[');
 		count = get_pointer(at) ? get_count(field, message) : 0;
-		tfc__buf_add_char(json, '[');
-		for (uint64_t i = 0; i < count; i++) {
-			tfc__buf_add_str(json, i ? "," : "");
+		for (uint64_t i = 0; i < count; i++)
 			tfc__fields_json_object(json, field->nested,
 						(const char *)get_pointer(at) +
 							i * field->nested->size,
 						variant);
-		}
-		tfc__buf_add_char(json, ']');
+		tfc__json_end(json, ']');
 		break;
 	default:
 		assert(field->type == TFC__BYTES);
-		tfc__buf_add_json_bytes(json, get_pointer(at), (size_t)get_count(field, message));
+		tfc__json_bytes(json, get_pointer(at), (size_t)get_count(field, message));
 	}
 }
 
-void tfc__fields_json(struct tfc__buf *json, const struct tfc__fields *table, const void *message,
-		      uint32_t variant)
+void tfc__fields_json(struct tfc__json_writer *json, const struct tfc__fields *table,
+		      const void *message, uint32_t variant)
 {
-	bool is_first = true;
 	for (uint32_t i = 0; i < table->count; i++) {
 		const struct tfc__field *field = &table->fields[i];
 		bool is_shown = field->shown & variant ||
 				(field->shown_if_set & variant && is_set(table, field, message));
 		if (!field->json || !is_shown)
 			continue;
-		tfc__buf_addf(json, "%s\"%s\":", is_first ? "" : ",", field->json);
+		tfc__json_name(json, field->json);
 		tfc__fields_json_value(json, field, message, variant);
-		is_first = false;
 	}
-}
-
-void tfc__json_time(struct tfc__buf *json, uint64_t time_ns)
-{
-	time_t seconds = (time_t)(time_ns / 1000000000u);
-	struct tm utc = {0};
-	char text[32] = "";
-	if (gmtime_r(&seconds, &utc))
-		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-	tfc__buf_addf(json, "\"%s.%06uZ\"", text, (unsigned)(time_ns % 1000000000u / 1000u));
 }

@@ -10,6 +10,7 @@
 #ifndef TFC_WIRE_FIELDS_H
 #define TFC_WIRE_FIELDS_H
 
+#include "base/json_writer.h"
 #include "wire/msg.h"
 
 enum tfc__field_type {
@@ -54,7 +55,8 @@ struct tfc__field {
 	uint32_t shown_if_set;           /* variants that show it unless it has its initial value */
 	const char *(*word)(uint32_t n); /* text for a UINT or INT; NULL is null in JSON */
 	/* Writes the value in JSON in another form than its type's; or NULL. */
-	void (*show)(struct tfc__buf *json, const struct tfc__field *field, const void *message);
+	void (*show)(struct tfc__json_writer *json, const struct tfc__field *field,
+		     const void *message);
 };
 
 struct tfc__fields {
@@ -125,18 +127,15 @@ void tfc__reader_fini(struct tfc__reader *reader);
 
 /* ---- JSON */
 
-/* Adds the fields that a variant shows, as comma-separated "KEY":VALUE pairs. A nested message is
- * an object, with the same variant. A byte that is not UTF-8 becomes the four characters \xNN. */
-void tfc__fields_json(struct tfc__buf *json, const struct tfc__fields *table, const void *message,
-		      uint32_t variant);
+/* Adds the fields that a variant shows, as members of the open object. A nested message is an
+ * object, with the same variant. */
+void tfc__fields_json(struct tfc__json_writer *json, const struct tfc__fields *table,
+		      const void *message, uint32_t variant);
 
 /* Add a message as an object, and the value of one of its fields. */
-void tfc__fields_json_object(struct tfc__buf *json, const struct tfc__fields *table,
+void tfc__fields_json_object(struct tfc__json_writer *json, const struct tfc__fields *table,
 			     const void *message, uint32_t variant);
-void tfc__fields_json_value(struct tfc__buf *json, const struct tfc__field *field,
+void tfc__fields_json_value(struct tfc__json_writer *json, const struct tfc__field *field,
 			    const void *message, uint32_t variant);
-
-/* Adds a time of CLOCK_REALTIME as a string, RFC 3339 in UTC. */
-void tfc__json_time(struct tfc__buf *json, uint64_t time_ns);
 
 #endif

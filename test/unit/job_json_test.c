@@ -235,6 +235,82 @@ static void the_form_is_stable_and_shows_all_defaults(void **state)
 	tfc_job_free(job);
 }
 
+/* The store keeps this form, and a repeated submit is recognized by its digest. */
+static void every_value_has_one_form(void **state)
+{
+	static const char *const parts[] = {
+		"{\n"
+		"  \"name\": \"n \xc3\xbc \\\"\",\n"
+		"  \"framework\": \"tensorflow\",\n"
+		"  \"strategy\": \"parameter_server\",\n"
+		"  \"argv\": [\"a\", \"\", \"b\\n\"],\n"
+		"  \"env\": {\"A\": \"=\", \"B\": \"\"},\n"
+		"  \"secret_env\": {\"S\": \"v\", \"T\": null},\n"
+		"  \"cwd\": \"c\",\n"
+		"  \"bundle\": \"b\",\n"
+		"  \"python\": \"p\",\n",
+		"    \"worker\": {\n"
+		"      \"count\": 2,\n"
+		"      \"argv\": [\"x\"],\n"
+		"      \"env\": {\"C\": \"1\"},\n"
+		"      \"secret_env\": {\"U\": \"w\"},\n"
+		"      \"cwd\": \"d\",\n"
+		"      \"port\": 2222,\n"
+		"      \"port_handover\": \"release\",\n"
+		"      \"server\": false,\n"
+		"      \"ready\": \"started\",\n"
+		"      \"restart\": {\"on\": \"never\", \"scope\": null, \"max\": 1, \"window_s\": "
+		"null, \"backoff_s\": null, \"losses\": null, \"losses_window_s\": null},\n"
+		"      \"on_failure\": \"ignore\",\n"
+		"      \"finish_s\": 0,\n"
+		"      \"grace_s\": 0.25,\n"
+		"      \"log_dir\": null,\n"
+		"      \"wrap\": [\"nice\"],\n"
+		"      \"memory\": 1099511627776,\n"
+		"      \"cpus\": 1.25,\n"
+		"      \"rlimits\": {\"nofile\": 64, \"as\": [1, \"unlimited\"], \"core\": "
+		"\"unlimited\"},\n"
+		"      \"nice\": -3,\n"
+		"      \"oom_score_adj\": 0,\n"
+		"      \"user\": \"u:g\",\n"
+		"      \"stall_s\": 0.5,\n"
+		"      \"gpus\": 1\n"
+		"    },\n",
+		"    }\n"
+		"  },\n"
+		"  \"restart\": {\"on\": \"failure\", \"scope\": \"group\", \"max\": 0, "
+		"\"window_s\": 0.1, \"backoff_s\": [0.3333333333333333, 1000000000], \"losses\": "
+		"5, \"losses_window_s\": 0.5},\n"
+		"  \"success\": \"all_workers\",\n"
+		"  \"grace_s\": 1.5,\n"
+		"  \"abort_grace_s\": 0,\n"
+		"  \"preempt_grace_s\": 5,\n"
+		"  \"finish_s\": 2,\n"
+		"  \"pending_deadline_s\": 6,\n"
+		"  \"start_deadline_s\": 3,\n"
+		"  \"deadline_s\": 4,\n"
+		"  \"topology\": \"partial\",\n"
+		"  \"stall_s\": 5,\n"
+		"  \"on_stall\": \"stacks\",\n"
+		"  \"isolation\": \"pidns\",\n"
+		"  \"placement\": {\"policy\": \"upstream\", \"labels\": {\"zone\": \"1\"}, "
+		"\"upstream\": \"grid\", \"on_upstream_change\": \"restart\"}\n"
+		"}\n",
+	};
+	tfc_job *job = parse(everything);
+	char *json = write(job, TFC_JSON_SECRETS);
+	const char *end = json;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		const char *part = strstr(end, parts[i]);
+		if (!part)
+			fail_msg("%s lacks %s", json, parts[i]);
+		end = part + strlen(parts[i]);
+	}
+	assert_string_equal(end, "");
+	free(json);
+	tfc_job_free(job);
+}
+
 static void secrets_are_shown_only_when_asked_for(void **state)
 {
 	tfc_job *job = parse("{\"argv\":[\"a\"],\"roles\":{\"worker\":{\"secret_env\":"
@@ -324,6 +400,7 @@ int main(void)
 		cmocka_unit_test(what_is_written_reads_back_as_an_equal_job),
 		cmocka_unit_test(everything_differs_from_the_defaults),
 		cmocka_unit_test(the_form_is_stable_and_shows_all_defaults),
+		cmocka_unit_test(every_value_has_one_form),
 		cmocka_unit_test(secrets_are_shown_only_when_asked_for),
 		cmocka_unit_test(a_copy_is_equal_and_its_own),
 		cmocka_unit_test(the_guide_lists_every_key),

@@ -275,25 +275,27 @@ static void a_time_is_on_the_reader_s_clock(void **state)
 
 static void expect_json(const struct outer *outer, uint32_t variant, const char *expected)
 {
-	struct tfc__buf json = {0};
+	struct tfc__json_writer json = {.depth = 0};
+	tfc__json_begin(&json, '{');
 	tfc__fields_json(&json, &outer_fields, outer, variant);
-	assert_string_equal(json.data ? json.data : "", expected);
-	tfc__buf_fini(&json);
+	tfc__json_end(&json, '}');
+	assert_string_equal(json.buf.data, expected);
+	tfc__buf_fini(&json.buf);
 }
 
 static void each_variant_shows_its_fields(void **state)
 {
 	static const struct outer empty = {.number = 1};
-	expect_json(&full, PLAIN, "\"is_on\":true,\"small\":200");
+	expect_json(&full, PLAIN, "{\"is_on\":true,\"small\":200}");
 	expect_json(&full, FULL,
-		    "\"is_on\":true,\"is_one\":true,\"number\":\"seven\","
+		    "{\"is_on\":true,\"is_one\":true,\"number\":\"seven\","
 		    "\"large\":18446744073709551615,\"integer\":-2147483648,\"text\":\"abc\","
 		    "\"string\":\"string\",\"lines\":[\"\",\"t\\\\xe9o\"],"
-		    "\"bytes\":\"\\u0000\\\\xff\"");
-	expect_json(&empty, PLAIN, "\"is_on\":false,\"small\":0");
+		    "\"bytes\":\"\\u0000\\\\xff\"}");
+	expect_json(&empty, PLAIN, "{\"is_on\":false,\"small\":0}");
 	expect_json(&empty, FULL,
-		    "\"is_on\":false,\"number\":\"other\",\"string\":null,\"lines\":[]");
-	expect_json(&empty, 4, "");
+		    "{\"is_on\":false,\"number\":\"other\",\"string\":null,\"lines\":[]}");
+	expect_json(&empty, 4, "{}");
 }
 
 int main(void)
