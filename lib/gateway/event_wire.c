@@ -187,6 +187,13 @@ void tfc__sub_item_add(struct tfc__sub_item *item, const struct tfc__sub_event *
 					  });
 }
 
+void tfc__sub_item_confirm(struct tfc__sub_item *item, const tfc_event *head)
+{
+	if (!item->head.len)
+		tfc__fields_write(&item->head, &head_fields, head);
+	item->confirms = true;
+}
+
 void tfc__sub_item_end_batch(struct tfc__sub_item *item)
 {
 	struct tfc__line_batch *batch = &item->batch;
@@ -206,7 +213,7 @@ void tfc__sub_item_end_batch(struct tfc__sub_item *item)
 
 bool tfc__sub_item_is_empty(const struct tfc__sub_item *item)
 {
-	return !item->count && !item->batch.count;
+	return !item->count && !item->batch.count && !item->confirms;
 }
 
 size_t tfc__sub_item_bytes(const struct tfc__sub_item *item)
@@ -229,6 +236,7 @@ void tfc__sub_item_clear(struct tfc__sub_item *item)
 	tfc__buf_clear(&item->events);
 	tfc__line_batch_clear(&item->batch);
 	item->count = 0;
+	item->confirms = false;
 }
 
 void tfc__sub_item_fini(struct tfc__sub_item *item)
@@ -237,6 +245,7 @@ void tfc__sub_item_fini(struct tfc__sub_item *item)
 	tfc__buf_fini(&item->events);
 	tfc__line_batch_fini(&item->batch);
 	item->count = 0;
+	item->confirms = false;
 }
 
 /* ---- reading */

@@ -61,12 +61,15 @@ struct tfc__sub_item {
 	struct tfc__buf head;
 	struct tfc__buf events;
 	uint32_t count;
+	bool confirms;                /* it is sent even without events */
 	struct tfc__line_batch batch; /* lines that were not added to `events` yet */
 	struct tfc__sub_event output; /* the event of their first line, which the others continue */
 };
 
 /* Adds an event, which follows the one before it. */
 void tfc__sub_item_add(struct tfc__sub_item *item, const struct tfc__sub_event *event);
+/* Confirms that the subscription is established. `head` has the head of its events. */
+void tfc__sub_item_confirm(struct tfc__sub_item *item, const tfc_event *head);
 /* Ends the batch. Lines that are not ended refer to strings of their events. */
 void tfc__sub_item_end_batch(struct tfc__sub_item *item);
 bool tfc__sub_item_is_empty(const struct tfc__sub_item *item);

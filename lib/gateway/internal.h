@@ -57,8 +57,9 @@ struct local_sub {
 	uint32_t tries;            /* consecutive failed attempts to read */
 	uint64_t lost_since;       /* when the end of an attempt began to wait for a node, or 0 */
 	bool is_bare;
-	bool wants_live; /* and LIVE was not reported yet */
-	bool is_gone;    /* the job was forgotten: record is NULL */
+	bool is_established; /* and this was reported */
+	bool wants_live;     /* and LIVE was not reported yet */
+	bool is_gone;        /* the job was forgotten: record is NULL */
 	char job[17];
 };
 

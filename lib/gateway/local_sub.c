@@ -304,12 +304,22 @@ static int report_gone(struct local_sub *sub)
 	return 1;
 }
 
+static int report_established(struct local_sub *sub)
+{
+	const tfc_event *head = begin_event(sub, TFC__SUB_ESTABLISHED);
+	sub->is_established = true;
+	sub->base.fn(sub->base.user, head);
+	return 1;
+}
+
 /* Reports one event at most; or has done what is as expensive. 0: there is nothing now. */
 static int report_one(struct local_sub *sub)
 {
 	sub->now.event.kind = 0;
 	if (sub->is_gone)
 		return report_gone(sub);
+	if (sub->is_bare && !sub->is_established)
+		return report_established(sub);
 	if (sub->place.next < sub->record->journal.count)
 		return report_next_entry(sub);
 	if (report_next_line(sub))

@@ -202,6 +202,7 @@ static void reset_delay(struct tfc__remote_sub *sub)
 	sub->is_wait_logged = false;
 }
 
+/* Any item shows that the subscription is established, also one without events. */
 static void on_item(void *user, const void *data, size_t len)
 {
 	struct tfc__remote_sub *sub = user;
@@ -245,7 +246,13 @@ static int take_item(struct tfc__remote_sub *sub)
 	tfc__reader_clear(&sub->head_reader);
 	code = tfc__sub_event_read_head(&sub->head_reader, &sub->msg.root.via.array.ptr[0], NULL,
 					&sub->head);
-	return code < 0 ? code : 1;
+	if (code < 0)
+		return code;
+	if (sub->count == 1 && sub->is_bare && !sub->is_watch) {
+		sub->head.kind = TFC__SUB_ESTABLISHED;
+		sub->base.fn(sub->base.user, &sub->head);
+	}
+	return 1;
 }
 
 /* Makes an event of the next line of the batch. 0: all were reported. */

@@ -273,6 +273,10 @@ static void on_event(void *user, const tfc_event *event)
 		call->is_ended = true;
 		return;
 	}
+	if (event->kind == TFC__SUB_ESTABLISHED) {
+		tfc__sub_item_confirm(&call->item, event);
+		return;
+	}
 	if (call->verb == TFC_VERB_WATCH && !may_see(call, event->job))
 		return;
 	tfc__sub_item_add(&call->item, tfc__sub_event(call->sub));

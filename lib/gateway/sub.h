@@ -18,6 +18,11 @@ struct tfc__sub_event;
 		.task_type = "", .node = "", .address = "", .text = "", .data = ""              \
 	}
 
+/* The kind of what is not an event: the subscription is established, perhaps without having an
+ * event yet. It has the head of the events (job, name, tag), and comes first, but only for a
+ * subscription to a job whose events go to another process (is_bare). */
+#define TFC__SUB_ESTABLISHED 0
+
 struct tfc__sub_ops {
 	/* Reports an event: 1, or 0 if there is none now. Of lines for another process, which are
 	 * cheap, it reports up to 64. */

@@ -135,7 +135,7 @@ class GatewayTest(WireTest):
                         return
                 self.assertEqual(line.piece, event["mc"])
         connections = 0
-        while not items or items[-1][-1]["k"] != END or len(lines) < LINES:
+        while not items or items[-1][-1].get("k") != END or len(lines) < LINES:
             connection = self.tcp("read")
             connections += 1
             number = connection.begin("gateway.subscribe", {"job": job, "key": place.cursor()},
@@ -144,7 +144,7 @@ class GatewayTest(WireTest):
                 kind, its_number, item = connection.receive()[:3]
                 self.assertEqual((kind, its_number), (wire_client.ITEM, number))
                 take(item, len(lines) + 77 if i == 2 else None)
-                if item[-1]["k"] == END:
+                if item[-1].get("k") == END:
                     break
             connection.close()
         self.assertGreater(connections, 2)

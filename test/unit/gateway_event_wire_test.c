@@ -329,6 +329,23 @@ static void expect_item(struct tfc__sub_item *item, const char *hex)
 	assert_int_equal(tfc__sub_item_bytes(item), 0);
 }
 
+static void an_item_may_have_no_events(void **state)
+{
+	struct tfc__sub_item item = {.count = 0};
+	const struct tfc__sub_event line = line_of(0, "one", 4);
+	tfc__sub_item_confirm(&item, &line.event);
+	assert_false(tfc__sub_item_is_empty(&item));
+	expect_item(&item, "9183a36a6f62b030313233343536373839616263646566a46e616d65a66469676974"
+			   "73a3746167c403746167");
+	tfc__sub_item_confirm(&item, &line.event);
+	tfc__sub_item_add(&item, &line);
+	expect_item(&item,
+		    "9283a36a6f62b030313233343536373839616263646566a46e616d65a6646967697473a37461"
+		    "67c40374616789a16b03a27474a6776f726b6572a16101a16ea161a164c4046f6e650aa26c6e"
+		    "c40e3ce8878eefd3e0f3c71840044004a26d6e05a26d63a434302b34a26d7400");
+	tfc__sub_item_fini(&item);
+}
+
 static void lines_of_a_task_are_one_event(void **state)
 {
 	struct tfc__sub_item item = {.count = 0};
@@ -446,6 +463,7 @@ static void output_without_lines_or_a_piece_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_item_may_have_no_events),
 		cmocka_unit_test(lines_of_a_task_are_one_event),
 		cmocka_unit_test(a_line_with_another_mark_begins_a_batch),
 		cmocka_unit_test(only_output_has_text_and_only_a_gap_has_a_length_without_text),

@@ -244,6 +244,10 @@ static void on_event(void *user, const tfc_event *event)
 	struct follower *follower = user;
 	char *lines = follower->said.lines[event->attempt];
 	const char *cursor = event->cursor;
+	if (event->kind == TFC__SUB_ESTABLISHED) {
+		assert_true(follower->is_bare);
+		return;
+	}
 	if (follower->is_bare) {
 		assert_int_equal(tfc__place_go(&follower->place,
 					       &tfc__sub_event(follower->sub)->mark),
