@@ -266,6 +266,7 @@ int tfc__agent_service_open(tfc_ctx *ctx, struct tfc__agent *agent,
 	randombytes_buf(&service->boot, sizeof(service->boot));
 	tfc__list_init(&service->sessions);
 	tfc__list_init(&service->jobs);
+	tfc__names_init(&service->job_ids);
 	*ret_service = service;
 	return TFC_OK;
 }

@@ -93,8 +93,9 @@ static int check_identity(const struct tfc__caller *caller, const struct tfc__he
 	if (strcmp(hello->node_id, peers->options.hello->node_id) == 0)
 		return tfc__fail(error, TFC_EEXIST, "node", 0, sentence, hello->name,
 				 peers->options.hello->name);
-	TFC__LIST_EACH (link, &peers->all) {
-		struct tfc__node_peer *other = tfc__container_of(link, struct tfc__node_peer, link);
+	TFC__LIST_EACH (link, tfc__names_like(&peers->ids, hello->node_id)) {
+		const struct tfc__node_peer *other =
+			tfc__container_of(link, const struct tfc__node_peer, identified.link);
 		if (other != peer && is_connected(other) &&
 		    strcmp(other->node_id, hello->node_id) == 0)
 			return tfc__fail(error, TFC_EEXIST, "node", 0, sentence, hello->name,

@@ -39,16 +39,14 @@ static bool next(void *user, struct tfc__gateway_member *member)
 static bool find(void *user, const char *node_id, const char **ret_name, struct tfc__rpc **ret_rpc)
 {
 	const tfc_node *node = user;
-	TFC__LIST_EACH (link, &node->peers->all) {
-		struct tfc__node_peer *peer = tfc__container_of(link, struct tfc__node_peer, link);
-		const char *id = peer->member ? tfc__node_member_id(node, peer->member) : NULL;
-		if (!id || strcmp(id, node_id) != 0)
-			continue;
-		*ret_name = peer->name;
-		*ret_rpc = tfc__node_peer_rpc(peer);
-		return true;
-	}
-	return false;
+	const struct tfc__named *named = tfc__name_find(&node->peers->ids, node_id);
+	if (!named)
+		return false;
+	const struct tfc__node_peer *peer = tfc__container_of(named, const struct tfc__node_peer,
+							      identified);
+	*ret_name = peer->name;
+	*ret_rpc = tfc__node_peer_rpc(peer);
+	return true;
 }
 
 static void each(void *user, tfc_member_fn fn, void *fn_user)

@@ -130,6 +130,7 @@ struct tfc__peers {
 	struct tfc__peers_options options;
 	struct tfc__link all; /* struct tfc__node_peer */
 	struct tfc__name_table names;
+	struct tfc__name_table ids; /* of those that are members and have an id */
 	struct tfc__link callers;
 	struct tfc__observer watch; /* of the members */
 	struct tfc__member_prober prober;
@@ -150,7 +151,8 @@ struct tfc__peers {
 
 struct tfc__node_peer {
 	struct tfc__link link;
-	struct tfc__named named; /* in the names of `peers` */
+	struct tfc__named named;      /* in the names of `peers` */
+	struct tfc__named identified; /* in the ids */
 	struct tfc__peers *peers;
 	struct tfc__member *member; /* NULL: the member was removed */
 	char *name;
@@ -161,9 +163,10 @@ struct tfc__node_peer {
 	struct tfc__rpc_call *hello, *ping, *bye;
 	struct tfc__timer redial;
 	uint32_t failures;
-	uint32_t callers;                /* accepted connections from the member */
-	uint64_t received_at;            /* tfc__now of the last heartbeat */
-	char node_id[TFC__NODE_ID_SIZE]; /* as last reported, or "" */
+	uint32_t callers;     /* accepted connections from the member */
+	uint64_t received_at; /* tfc__now of the last heartbeat */
+	/* As last reported; before its first report the pinned id of its member, or "". */
+	char node_id[TFC__NODE_ID_SIZE];
 	char boot_id[17];
 	bool has_left; /* this incarnation has said goodbye: later messages are no heartbeat */
 	/* Of its connection. The event is a const bool *: whether it is up. */
@@ -188,6 +191,9 @@ void tfc__peers_exit(struct tfc__peers *peers);
 
 /* Creates the peer of a member and dials it. On failure (out of memory), member->owner is NULL. */
 void tfc__peers_adopt(struct tfc__peers *peers, struct tfc__member *member);
+
+/* Puts the peer into the table of ids, or removes it: its id or its member has changed. */
+void tfc__node_peer_index_id(struct tfc__node_peer *peer);
 
 /* Writes this node's current hello. to: the name of the dialed node, or "" for any. */
 void tfc__peers_write_hello(struct tfc__peers *peers, const char *to, struct tfc__buf *buf);
@@ -334,6 +340,7 @@ struct tfc__agent_service {
 	uint64_t boot; /* random: identifies this incarnation */
 	struct tfc__link sessions;
 	struct tfc__link jobs; /* of all sessions */
+	struct tfc__name_table job_ids;
 	uint32_t job_count;
 };
 
@@ -357,6 +364,7 @@ struct session {
 struct served_job {
 	struct tfc__link link; /* in the session's bucket */
 	struct tfc__link all;
+	struct tfc__named named; /* in the service's job_ids */
 	struct session *session;
 	uint64_t handle; /* the maintainer's number of the job */
 	char *id;

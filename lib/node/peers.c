@@ -60,11 +60,19 @@ static struct tfc__node_peer *find_or_add(struct tfc__peers *peers, struct tfc__
 		return NULL;
 	}
 	peer->peers = peers;
+	tfc__list_init(&peer->identified.link);
 	tfc__observers_init(&peer->watches);
 	tfc__timer_init(&peer->redial, peers->ctx, tfc__node_peer_on_redial);
 	tfc__list_append(&peers->all, &peer->link);
 	tfc__name_add(&peers->names, &peer->named, peer->name);
 	return peer;
+}
+
+void tfc__node_peer_index_id(struct tfc__node_peer *peer)
+{
+	tfc__name_remove(&peer->identified);
+	if (peer->member && *peer->node_id)
+		tfc__name_add(&peer->peers->ids, &peer->identified, peer->node_id);
 }
 
 /* The member was removed, has another address, or was unreachable for too long: closes its
@@ -94,10 +102,15 @@ static void on_other(struct tfc__peers *peers, struct tfc__member *member,
 		tfc__log(peers->ctx, TFC_LOG_ERROR, "node", member->name, "out of memory");
 	} else if (change == TFC__MEMBER_REMOVED) {
 		peer->member = member->owner = NULL;
+		tfc__name_remove(&peer->identified);
 		cut(peer);
 	} else {
 		peer->member = member;
 		member->owner = peer;
+		if (!*peer->boot_id)
+			snprintf(peer->node_id, sizeof(peer->node_id), "%s",
+				 member->node_id ? member->node_id : "");
+		tfc__node_peer_index_id(peer);
 		if (has_moved(peer)) {
 			cut(peer);
 			peer->failures = 0;
@@ -207,6 +220,7 @@ int tfc__peers_open(tfc_ctx *ctx, const struct tfc__peers_options *options, tfc_
 	peers->random = strtoull(options->hello->boot_id, NULL, 16);
 	tfc__list_init(&peers->all);
 	tfc__names_init(&peers->names);
+	tfc__names_init(&peers->ids);
 	tfc__list_init(&peers->callers);
 	tfc__work_init(&peers->refusing, ctx, report_refusal);
 	tfc__timer_init(&peers->leaving, ctx, on_all_left);

@@ -49,6 +49,7 @@ void tfc__node_peer_learn(struct tfc__node_peer *peer, const struct tfc__hello *
 	if (strcmp(peer->boot_id, hello->boot_id) != 0)
 		peer->has_left = false;
 	memcpy(peer->node_id, hello->node_id, sizeof(peer->node_id));
+	tfc__node_peer_index_id(peer);
 	memcpy(peer->boot_id, hello->boot_id, sizeof(peer->boot_id));
 	peer->said[0] = '\0';
 	if (peer->member && tfc__members_learn(peer->peers->options.members, peer->member,

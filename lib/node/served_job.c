@@ -37,6 +37,7 @@ void tfc__served_job_free(struct served_job *job)
 	tfc__agent_link_fini(&job->stream);
 	tfc__list_remove(&job->link);
 	tfc__list_remove(&job->all);
+	tfc__name_remove(&job->named);
 	tfc__session_is_left(job->session);
 	tfc_job_free(job->job);
 	free(job->is_launched);
@@ -279,12 +280,8 @@ static void reply(struct tfc__rpc_request *request, const char *state, uint64_t 
 
 struct served_job *tfc__served_job_find_id(struct tfc__agent_service *service, const char *id)
 {
-	TFC__LIST_EACH (link, &service->jobs) {
-		struct served_job *job = tfc__container_of(link, struct served_job, all);
-		if (strcmp(job->id, id) == 0)
-			return job;
-	}
-	return NULL;
+	struct tfc__named *named = tfc__name_find(&service->job_ids, id);
+	return named ? tfc__container_of(named, struct served_job, named) : NULL;
 }
 
 static int read_job(struct served_job *job, const struct tfc__call_open *open, tfc_error *error)
@@ -301,6 +298,7 @@ static int read_job(struct served_job *job, const struct tfc__call_open *open, t
 	job->tag = malloc(open->host_tag_len ? (size_t)open->host_tag_len : 1);
 	if (!job->id || !job->is_launched || !job->tag)
 		return tfc__fail_nomem(error, "node");
+	tfc__name_add(&job->session->service->job_ids, &job->named, job->id);
 	if (open->host_tag_len)
 		memcpy(job->tag, open->host_tag, (size_t)open->host_tag_len);
 	return TFC_OK;
@@ -353,6 +351,7 @@ static struct served_job *new_job(struct session *session, const struct tfc__cal
 	job->handle = open->target.handle;
 	tfc__agent_link_init(&job->stream, 0);
 	tfc__list_init(&job->logs);
+	tfc__list_init(&job->named.link);
 	tfc__work_init(&job->flush, service->ctx, on_flush);
 	tfc__work_init(&job->gone, service->ctx, free_gone);
 	tfc__work_init(&job->answer, service->ctx, answer_refused);
