@@ -213,6 +213,21 @@ void node_stop(struct node_run *run, const char *job, bool is_kill)
 	node_answer_clear(&answer);
 }
 
+int node_forget(struct node_run *run, const char *job)
+{
+	int code = TFC_EAGAIN;
+	while (code == TFC_EAGAIN) {
+		struct answer answer = {0};
+		assert_int_equal(tfc_gateway_forget(run->gateway, job, NULL, node_answer, &answer,
+						    NULL),
+				 0);
+		node_await_answer(run, &answer);
+		code = answer.code;
+		node_answer_clear(&answer);
+	}
+	return code;
+}
+
 char *node_describe(struct node_run *run, const char *job)
 {
 	struct answer answer = {0};

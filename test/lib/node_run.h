@@ -84,6 +84,8 @@ char *node_submit(struct node_run *run, const char *json);
 void node_submit_for(struct node_run *run, const char *json, const tfc_submit_options *options,
 		     struct answer *answer);
 void node_stop(struct node_run *run, const char *job, bool is_kill);
+/* Removes a job, repeating the request while the node reads its store; returns the reply's code. */
+int node_forget(struct node_run *run, const char *job);
 
 /* Describes a job: parsed by node_describe's caller. */
 char *node_describe(struct node_run *run, const char *job);

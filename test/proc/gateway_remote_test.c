@@ -542,12 +542,7 @@ static void a_forgotten_job_is_reported_to_its_readers(void **state)
 	node_follow(&run, done.job, NULL, &slow);
 	while (!slow.user)
 		assert_true(tfc_ctx_run(run.ctx, 10000) >= 0);
-	assert_int_equal(tfc_gateway_forget(run.gateway, done.job, NULL, node_answer, &answer,
-					    NULL),
-			 0);
-	node_await_answer(&run, &answer);
-	assert_int_equal(answer.code, 0);
-	node_answer_clear(&answer);
+	assert_int_equal(node_forget(&run, done.job), TFC_OK);
 	tfc_sub_resume(slow.sub);
 	while (!is_lost(&slow) && !slow.is_ended)
 		assert_true(tfc_ctx_run(run.ctx, 10000) >= 0);

@@ -377,7 +377,6 @@ static void a_key_outlives_its_job_and_its_node(void **state)
 {
 	struct node_run run;
 	struct follower follower = {0};
-	struct answer answer = {0};
 	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
 	char dir[LEAKS_PATH], command[LEAKS_PATH + 64];
 	int code;
@@ -390,10 +389,7 @@ static void a_key_outlives_its_job_and_its_node(void **state)
 	node_follow(&run, id, NULL, &follower);
 	node_await_end(&run, &follower);
 	node_follow_end(&follower);
-	assert_int_equal(tfc_gateway_forget(run.gateway, id, NULL, node_answer, &answer, NULL), 0);
-	node_await_answer(&run, &answer);
-	assert_int_equal(answer.code, TFC_OK);
-	node_answer_clear(&answer);
+	assert_int_equal(node_forget(&run, id), TFC_OK);
 	expect_known(&run, json, id);
 	node_run_end(&run);
 	node_run_begin(&run, &options);

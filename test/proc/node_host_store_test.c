@@ -115,22 +115,6 @@ static void a_job_goes_on_after_a_write_that_was_done(void **state)
 	table_free(&table);
 }
 
-/* Asks again while the node reads its store. */
-static int forget(struct node_run *run, const char *id)
-{
-	int code = TFC_EAGAIN;
-	while (code == TFC_EAGAIN) {
-		struct answer reply = {0};
-		assert_int_equal(tfc_gateway_forget(run->gateway, id, NULL, node_answer, &reply,
-						    NULL),
-				 0);
-		node_await_answer(run, &reply);
-		code = reply.code;
-		node_answer_clear(&reply);
-	}
-	return code;
-}
-
 /* Its record may be in the store: the next start would bring it back. */
 static void a_job_that_could_not_be_removed_is_listed(void **state)
 {
@@ -144,15 +128,15 @@ static void a_job_that_could_not_be_removed_is_listed(void **state)
 	node_await_end(&run, &follower);
 	node_follow_end(&follower);
 	table.failed_drops = 1;
-	assert_int_equal(forget(&run, id), TFC_ESYS);
+	assert_int_equal(node_forget(&run, id), TFC_ESYS);
 	char *text = node_describe(&run, id);
 	assert_non_null(strstr(text, "succeeded"));
 	node_follow(&run, id, NULL, &follower);
 	node_await_end(&run, &follower);
 	char *output = node_output(&follower, "driver/0", 0);
 	assert_string_equal(output, "x\n");
-	assert_int_equal(forget(&run, id), TFC_OK);
-	assert_int_equal(forget(&run, id), TFC_ENOENT);
+	assert_int_equal(node_forget(&run, id), TFC_OK);
+	assert_int_equal(node_forget(&run, id), TFC_ENOENT);
 	assert_int_equal(table.count, 0);
 	node_follow_end(&follower);
 	node_run_end(&run);
@@ -171,9 +155,9 @@ static void so_is_a_damaged_one(void **state)
 	table_set(&table, "jobs/0123456789abcdef/record", "x", 1);
 	table_node_begin(&run, &table);
 	table.failed_drops = 1;
-	assert_int_equal(forget(&run, id), TFC_ESYS);
-	assert_int_equal(forget(&run, id), TFC_OK);
-	assert_int_equal(forget(&run, id), TFC_ENOENT);
+	assert_int_equal(node_forget(&run, id), TFC_ESYS);
+	assert_int_equal(node_forget(&run, id), TFC_OK);
+	assert_int_equal(node_forget(&run, id), TFC_ENOENT);
 	assert_int_equal(table.count, 0);
 	node_run_end(&run);
 	table_free(&table);
@@ -188,7 +172,7 @@ struct forgetting {
 static bool has_ended(void *user)
 {
 	struct forgetting *forgetting = user;
-	forgetting->code = forget(forgetting->run, forgetting->id);
+	forgetting->code = node_forget(forgetting->run, forgetting->id);
 	return forgetting->code != TFC_ESTATE;
 }
 
@@ -213,11 +197,11 @@ static void an_end_is_stored_after_a_removal_that_failed(void **state)
 	table.failure = 0;
 	node_await_end(&run, &follower);
 	node_follow_end(&follower);
-	assert_int_equal(forget(&run, id), TFC_OK);
+	assert_int_equal(node_forget(&run, id), TFC_OK);
 	assert_int_equal(table.count, 0);
 	node_run_end(&run);
 	table_node_begin(&run, &table);
-	assert_int_equal(forget(&run, id), TFC_ENOENT);
+	assert_int_equal(node_forget(&run, id), TFC_ENOENT);
 	node_run_end(&run);
 	free(id);
 	free(json);

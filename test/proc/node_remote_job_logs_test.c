@@ -121,48 +121,42 @@ static void run_job(struct pair *pair, struct logs *ret_logs)
 	free(json);
 }
 
-static void forget(struct pair *pair, const struct logs *logs)
+/* Two jobs have ended; one of them is removed while b is closed. */
+static void begin_and_forget_one(struct pair *pair, struct logs *ret_gone, struct logs *ret_kept)
 {
-	struct answer answer = {0};
-	assert_int_equal(tfc_gateway_forget(pair->run.gateway, logs->id, NULL, node_answer, &answer,
-					    NULL),
-			 0);
-	node_await_answer(&pair->run, &answer);
-	assert_int_equal(answer.code, TFC_OK);
-	node_answer_clear(&answer);
+	begin(pair);
+	run_job(pair, ret_gone);
+	run_job(pair, ret_kept);
+	end_b(pair);
+	assert_int_equal(node_forget(&pair->run, ret_gone->id), TFC_OK);
+	assert_true(are_there(ret_gone));
+}
+
+static void expect_that_one_goes(struct pair *pair, struct logs *gone, const struct logs *kept)
+{
+	node_await(&pair->run, are_gone, gone, "the logs of a job that was removed to go");
+	assert_true(are_there(kept));
+	end(pair);
 }
 
 static void logs_go_when_the_node_is_back_that_had_them(void **state)
 {
 	struct pair pair = {.retain_s = 0};
 	struct logs gone, kept;
-	begin(&pair);
-	run_job(&pair, &gone);
-	run_job(&pair, &kept);
-	end_b(&pair);
-	forget(&pair, &gone);
-	assert_true(are_there(&gone));
+	begin_and_forget_one(&pair, &gone, &kept);
 	begin_b(&pair);
-	node_await(&pair.run, are_gone, &gone, "the logs of a job that was removed to go");
-	assert_true(are_there(&kept));
-	end(&pair);
+	expect_that_one_goes(&pair, &gone, &kept);
 }
 
 static void logs_go_after_both_nodes_were_started_anew(void **state)
 {
 	struct pair pair = {.retain_s = 0};
 	struct logs gone, kept;
-	begin(&pair);
-	run_job(&pair, &gone);
-	run_job(&pair, &kept);
-	end_b(&pair);
-	forget(&pair, &gone);
+	begin_and_forget_one(&pair, &gone, &kept);
 	node_run_end(&pair.run);
 	begin_a(&pair);
 	begin_b(&pair);
-	node_await(&pair.run, are_gone, &gone, "the logs of a job that was removed to go");
-	assert_true(are_there(&kept));
-	end(&pair);
+	expect_that_one_goes(&pair, &gone, &kept);
 }
 
 /* Nothing goes by age while the node of the job is there: it is asked. */

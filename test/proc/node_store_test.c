@@ -627,17 +627,6 @@ static void secrets_are_not_kept_in_the_clear(void **state)
 
 /* ---- forgetting */
 
-static int forget(struct node_run *run, const char *job)
-{
-	struct answer answer = {0};
-	assert_int_equal(tfc_gateway_forget(run->gateway, job, NULL, node_answer, &answer, NULL),
-			 0);
-	node_await_answer(run, &answer);
-	int code = answer.code;
-	node_answer_clear(&answer);
-	return code;
-}
-
 static void a_forgotten_job_is_gone_with_its_logs(void **state)
 {
 	struct place place;
@@ -646,15 +635,15 @@ static void a_forgotten_job_is_gone_with_its_logs(void **state)
 	char *json = job_of("exec sleep 1000");
 	node_run_begin(&run, &place.options);
 	char *running = node_submit(&run, json), *ended = run_to_end(&run, "echo x");
-	assert_int_equal(forget(&run, running), TFC_ESTATE);
-	assert_int_equal(forget(&run, ended), TFC_OK);
-	assert_int_equal(forget(&run, ended), TFC_ENOENT);
+	assert_int_equal(node_forget(&run, running), TFC_ESTATE);
+	assert_int_equal(node_forget(&run, ended), TFC_OK);
+	assert_int_equal(node_forget(&run, ended), TFC_ENOENT);
 	assert_false(is_there("%s/store/records/jobs/%s", &place, ended));
 	struct wait_for_logs wait = {&place, ended};
 	node_await(&run, are_logs_gone, &wait, "the job's logs to go");
 	node_run_end(&run);
 	node_run_begin(&run, &place.options);
-	assert_int_equal(forget(&run, ended), TFC_ENOENT);
+	assert_int_equal(node_forget(&run, ended), TFC_ENOENT);
 	free(node_describe(&run, running));
 	node_run_end(&run);
 	free(running);
@@ -724,7 +713,7 @@ static void a_damaged_job_is_not_forgotten_until_somebody_asks_for_that(void **s
 	char *text = node_describe(&run, torn);
 	assert_non_null(strstr(text, "is damaged"));
 	assert_true(is_there("%s/store/records/jobs/%s/record", &place, torn));
-	assert_int_equal(forget(&run, torn), TFC_OK);
+	assert_int_equal(node_forget(&run, torn), TFC_OK);
 	assert_false(is_there("%s/store/records/jobs/%s/record", &place, torn));
 	node_run_end(&run);
 	free(text);
@@ -760,8 +749,8 @@ static void a_damaged_job_can_be_forgotten(void **state)
 	for (int i = 0; i < 4; i++) {
 		struct wait_for_logs wait = {&place, jobs[i]};
 		assert_true(is_there("%s/logs/%s", &place, jobs[i]));
-		assert_int_equal(forget(&run, jobs[i]), TFC_OK);
-		assert_int_equal(forget(&run, jobs[i]), TFC_ENOENT);
+		assert_int_equal(node_forget(&run, jobs[i]), TFC_OK);
+		assert_int_equal(node_forget(&run, jobs[i]), TFC_ENOENT);
 		assert_false(is_there("%s/store/records/jobs/%s", &place, jobs[i]));
 		node_await(&run, are_logs_gone, &wait, "the job's logs to go");
 		free(jobs[i]);
