@@ -30,6 +30,12 @@ struct call {
 	bool is_over;
 };
 
+static void close_sub(struct call *call)
+{
+	tfc_sub_close(call->sub);
+	call->sub = NULL;
+}
+
 static void on_reply(void *user, const tfc_reply *reply)
 {
 	struct call *call = user;
@@ -40,7 +46,7 @@ static void on_reply(void *user, const tfc_reply *reply)
 	snprintf(call->home, sizeof(call->home), "%s", reply->home);
 	call->is_over = call->code < 0 || call->closes_in_reply;
 	if (call->closes_in_reply)
-		tfc_sub_close(call->sub);
+		close_sub(call);
 }
 
 static void on_event(void *user, const tfc_event *event)
@@ -57,7 +63,7 @@ static void on_event(void *user, const tfc_event *event)
 	call->error_code = event->error_code;
 	call->is_over = event->kind == TFC_EVENT_END || event->kind == TFC_EVENT_LOST;
 	if (call->count == call->close_at) {
-		tfc_sub_close(call->sub);
+		close_sub(call);
 		call->is_over = true;
 	}
 }
@@ -72,24 +78,34 @@ static bool is_replied(void *user)
 	return ((struct call *)user)->replies > 0;
 }
 
-static int try_run(struct call *call, const char *json, const tfc_submit_options *submit,
-		   const tfc_subscribe_options *subscribe)
+/* A job of `count` workers that run a line of sh. */
+static int try_run(struct call *call, uint32_t count, const char *script,
+		   const tfc_submit_options *submit, const tfc_subscribe_options *subscribe)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	tfc_job *job;
+	char *json = node_script(count, script);
 	if (tfc_job_parse(json, strlen(json), NULL, &error, &job) < 0)
 		fail_msg("%s", error.text);
 	int code = tfc_gateway_run(call->run.gateway, job, submit, subscribe, on_reply, on_event,
 				   call, &call->sub);
 	tfc_job_free(job);
+	free(json);
 	assert_int_equal(call->replies, 0);
 	return code;
 }
 
-static void begin_run(struct call *call, const char *json)
+static void begin(struct call *call, uint32_t count, const char *script)
 {
-	if (try_run(call, json, NULL, NULL) < 0)
+	node_run_begin(&call->run, NULL);
+	if (try_run(call, count, script, NULL, NULL) < 0)
 		fail_msg("%s", tfc_ctx_error(call->run.ctx)->text);
+}
+
+static void end(struct call *call)
+{
+	close_sub(call);
+	node_run_end(&call->run);
 }
 
 static void turn(struct call *call, int turns)
@@ -102,9 +118,7 @@ static void a_job_is_submitted_and_followed_from_its_beginning(void **state)
 {
 	struct call call = {0};
 	struct follower follower = {0};
-	char *json = node_script(2, "echo one; echo two");
-	node_run_begin(&call.run, NULL);
-	begin_run(&call, json);
+	begin(&call, 2, "echo one; echo two");
 	node_await(&call.run, is_over, &call, "the end");
 	assert_int_equal(call.replies, 1);
 	assert_int_equal(call.last_state, TFC_JOB_SUCCEEDED);
@@ -114,9 +128,7 @@ static void a_job_is_submitted_and_followed_from_its_beginning(void **state)
 	assert_int_equal(call.count, follower.count);
 	assert_int_equal(call.kinds[0], follower.events[0].event.kind);
 	node_follow_end(&follower);
-	tfc_sub_close(call.sub);
-	free(json);
-	node_run_end(&call.run);
+	end(&call);
 }
 
 static void expect_no_lost(const struct call *call)
@@ -129,24 +141,18 @@ static void expect_no_lost(const struct call *call)
 static void a_resume_before_the_reply_reports_nothing(void **state)
 {
 	struct call call = {0};
-	char *json = node_script(1, "echo one");
-	node_run_begin(&call.run, NULL);
-	begin_run(&call, json);
+	begin(&call, 1, "echo one");
 	tfc_sub_pause(call.sub);
 	tfc_sub_resume(call.sub);
 	node_await(&call.run, is_over, &call, "the end");
 	expect_no_lost(&call);
-	tfc_sub_close(call.sub);
-	free(json);
-	node_run_end(&call.run);
+	end(&call);
 }
 
 static void a_pause_holds_before_and_after_the_reply(void **state)
 {
 	struct call call = {0};
-	char *json = node_script(1, "echo one");
-	node_run_begin(&call.run, NULL);
-	begin_run(&call, json);
+	begin(&call, 1, "echo one");
 	tfc_sub_pause(call.sub);
 	node_await(&call.run, is_replied, &call, "the reply");
 	turn(&call, 20);
@@ -161,20 +167,17 @@ static void a_pause_holds_before_and_after_the_reply(void **state)
 	tfc_sub_resume(call.sub);
 	node_await(&call.run, is_over, &call, "the end");
 	expect_no_lost(&call);
-	tfc_sub_close(call.sub);
-	free(json);
-	node_run_end(&call.run);
+	end(&call);
 }
 
 static void a_failed_submit_is_reported_once_by_the_reply(void **state)
 {
 	struct call call = {0};
-	char *json = node_script(1, "true");
 	tfc_submit_options submit = TFC_SUBMIT_OPTIONS_INIT;
 	submit.home = "0123456789abcdef0123456789abcdef";
 	submit.client_key = "";
 	node_run_begin(&call.run, NULL);
-	assert_int_equal(try_run(&call, json, &submit, NULL), 0);
+	assert_int_equal(try_run(&call, 1, "true", &submit, NULL), 0);
 	node_await(&call.run, is_over, &call, "the reply");
 	assert_int_equal(call.code, TFC_EINVAL);
 	turn(&call, 10);
@@ -183,32 +186,25 @@ static void a_failed_submit_is_reported_once_by_the_reply(void **state)
 	turn(&call, 10);
 	assert_int_equal(call.replies, 1);
 	assert_int_equal(call.count, 0);
-	tfc_sub_close(call.sub);
-	free(json);
-	node_run_end(&call.run);
+	end(&call);
 }
 
 static void closing_before_the_reply_cancels_the_submit_and_drops_the_reply(void **state)
 {
 	struct call call = {0};
-	char *json = node_script(1, "true");
-	node_run_begin(&call.run, NULL);
-	begin_run(&call, json);
+	begin(&call, 1, "true");
 	tfc_sub_close(call.sub);
 	turn(&call, 20);
 	assert_int_equal(call.replies, 0);
 	assert_int_equal(call.count, 0);
-	free(json);
 	node_run_end(&call.run);
 }
 
 static void closing_inside_the_reply_and_inside_any_event_is_legal(void **state)
 {
-	char *json = node_script(1, "echo one; echo two");
 	for (size_t at = 0; at < 9; at++) {
 		struct call call = {.close_at = at, .closes_in_reply = at == 0};
-		node_run_begin(&call.run, NULL);
-		begin_run(&call, json);
+		begin(&call, 1, "echo one; echo two");
 		node_await(&call.run, is_over, &call, "the event");
 		size_t count = call.count;
 		turn(&call, 5);
@@ -216,16 +212,13 @@ static void closing_inside_the_reply_and_inside_any_event_is_legal(void **state)
 		assert_int_equal(count, at);
 		node_run_end(&call.run);
 	}
-	free(json);
 }
 
 static void a_gateway_closed_before_the_reply_answers_the_submit(void **state)
 {
-	char *json = node_script(1, "true");
 	for (int turns = 0; turns < 4; turns++) {
 		struct call call = {0};
-		node_run_begin(&call.run, NULL);
-		begin_run(&call, json);
+		begin(&call, 1, "true");
 		for (int i = 0; i < turns && !call.replies; i++)
 			assert_true(tfc_ctx_run(call.run.ctx, 100) >= 0);
 		bool was_replied = call.replies > 0;
@@ -236,67 +229,57 @@ static void a_gateway_closed_before_the_reply_answers_the_submit(void **state)
 		assert_int_equal(call.replies, 1);
 		assert_int_equal(call.code, was_replied ? TFC_OK : TFC_ECANCELED);
 		assert_int_equal(call.count, count);
-		tfc_sub_close(call.sub);
-		node_run_end(&call.run);
+		end(&call);
 	}
-	free(json);
 }
 
 static void a_freed_context_closes_it_at_any_moment(void **state)
 {
-	char *json = node_script(1, "echo one");
 	for (int turns = 0; turns < 6; turns++) {
 		struct call call = {0};
-		node_run_begin(&call.run, NULL);
-		begin_run(&call, json);
-		for (int i = 0; i < turns; i++)
-			assert_true(tfc_ctx_run(call.run.ctx, 10) >= 0);
+		begin(&call, 1, "echo one");
+		turn(&call, turns);
 		tfc_gateway_close(call.run.gateway);
 		call.run.gateway = NULL;
 		node_run_end(&call.run);
 	}
-	free(json);
 }
 
 static void a_repeated_submit_goes_on_behind_a_cursor(void **state)
 {
+	static const char script[] = "for i in 1 2 3 4 5 6 7 8; do echo $i; done";
 	struct call first = {.cursor_at = 5}, second = {0};
-	char *json = node_script(1, "for i in 1 2 3 4 5 6 7 8; do echo $i; done");
 	tfc_submit_options submit = TFC_SUBMIT_OPTIONS_INIT;
 	tfc_subscribe_options subscribe = TFC_SUBSCRIBE_OPTIONS_INIT;
 	submit.client_key = "eight";
 	node_run_begin(&first.run, NULL);
-	assert_int_equal(try_run(&first, json, &submit, NULL), 0);
+	assert_int_equal(try_run(&first, 1, script, &submit, NULL), 0);
 	node_await(&first.run, is_over, &first, "the end");
 	second.run = first.run;
 	subscribe.cursor = first.cursor;
-	assert_int_equal(try_run(&second, json, &submit, &subscribe), 0);
+	assert_int_equal(try_run(&second, 1, script, &submit, &subscribe), 0);
 	memset(first.cursor, 'x', sizeof(first.cursor) - 1); /* it was copied */
 	node_await(&second.run, is_over, &second, "the end");
 	assert_string_equal(second.job, first.job);
 	assert_int_equal(second.count, first.count - 5);
 	tfc_sub_close(first.sub);
 	tfc_sub_close(second.sub);
-	free(json);
 	node_run_end(&first.run);
 }
 
 static void a_cursor_of_nothing_is_reported_by_lost(void **state)
 {
 	struct call call = {0};
-	char *json = node_script(1, "true");
 	tfc_subscribe_options subscribe = TFC_SUBSCRIBE_OPTIONS_INIT;
 	subscribe.cursor = "nonsense";
 	node_run_begin(&call.run, NULL);
-	assert_int_equal(try_run(&call, json, NULL, &subscribe), 0);
+	assert_int_equal(try_run(&call, 1, "true", NULL, &subscribe), 0);
 	node_await(&call.run, is_over, &call, "LOST");
 	assert_int_equal(call.code, 0);
 	assert_int_equal(call.count, 1);
 	assert_int_equal(call.kinds[0], TFC_EVENT_LOST);
 	assert_int_equal(call.error_code, TFC_EINVAL);
-	tfc_sub_close(call.sub);
-	free(json);
-	node_run_end(&call.run);
+	end(&call);
 }
 
 static void bad_use_is_refused(void **state)
@@ -332,15 +315,14 @@ static void cut(void *user)
 
 static void a_lost_connection_makes_one_job_and_loses_no_event(void **state)
 {
-	char *json = node_script(1, "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.02; done");
+	static const char script[] = "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.02; done";
 	for (int turns = 0; turns < 12; turns++) {
 		struct call call = {0};
 		struct follower follower = {0};
 		struct answer answer = {0};
 		node_run_begin_served(&call.run, NULL);
-		begin_run(&call, json);
-		for (int i = 0; i < turns; i++)
-			assert_true(tfc_ctx_run(call.run.ctx, 10) >= 0);
+		assert_int_equal(try_run(&call, 1, script, NULL, NULL), 0);
+		turn(&call, turns);
 		assert_int_equal(tfc_ctx_post(call.run.ctx, cut, &call), 0);
 		node_await(&call.run, is_over, &call, "the end");
 		assert_int_equal(call.replies, 1);
@@ -357,10 +339,8 @@ static void a_lost_connection_makes_one_job_and_loses_no_event(void **state)
 		assert_non_null(first);
 		assert_null(strstr(first + 1, "\"job\":"));
 		node_answer_clear(&answer);
-		tfc_sub_close(call.sub);
-		node_run_end(&call.run);
+		end(&call);
 	}
-	free(json);
 }
 
 int main(void)
