@@ -1,21 +1,26 @@
 /*
  * The gateway: where jobs are submitted, listed, stopped and followed.
  *
- * Requests are asynchronous: each calls its tfc_reply_fn exactly once, inside dispatch, unless the
- * call that made the request returned an error. A subscription replays the events and the output of
- * a job from the beginning, and follows the job to its end.
+ * Requests are asynchronous. If the call that makes a request returns 0, its tfc_reply_fn runs
+ * exactly once, inside dispatch. A reply is dropped only if the context ends first, or if
+ * tfc_sub_close cancels a tfc_gateway_run. A subscription replays the events and the output of a
+ * job from the beginning, and follows the job to its end.
  *
- * `job` is a job's id, an unambiguous prefix of an id, or a name: the latest job with that name.
- * The reply to a request about one job may be TFC_ENOENT (no such job), TFC_EINVAL (the prefix is
- * ambiguous) or TFC_EPARSE (the job's record is damaged).
+ * `job` is a job's id, an unambiguous prefix of an id, or a name, which means the latest job with
+ * that name. A name has precedence over a prefix. The reply to a request about one job may be
+ * TFC_ENOENT (no such job), TFC_EINVAL (the prefix is ambiguous) or TFC_EPARSE (the job's record is
+ * damaged).
  *
  * Every reply may also be TFC_EACCES (the key, the user or the host's `authorize` does not permit
- * the request), TFC_EUNREACH (no node answers), TFC_ELOST (the node that maintains the job cannot
- * be reached now), TFC_EAGAIN (the node is still reading its store, or a client's limit is
- * reached), TFC_ETOOBIG (the response is over 16 MiB) or TFC_ETIMEDOUT.
+ * the request), TFC_EUNREACH (no node answers), TFC_ELOST (a node that the request needs cannot be
+ * reached now), TFC_EAGAIN (the node is still reading its store, or a client's limit is reached),
+ * TFC_ETOOBIG (the response is over 16 MiB), TFC_ETIMEDOUT, TFC_ECANCELED (tfc_op_cancel, or the
+ * gateway was closed), TFC_ESTATE (the node in this process was closed), TFC_ENOTSUP (the node's
+ * version is incompatible) or TFC_ENOMEM.
  *
- * All request calls fail with TFC_EINVAL (fn is NULL), TFC_ESTATE (the node is closed), TFC_ENOMEM
- * and TFC_EFORK. `options` and `ret_op` may be NULL.
+ * All request calls fail with TFC_EINVAL (gateway or fn is NULL), TFC_ENOTSUP (see
+ * tfc_ctx_options_init), TFC_ESTATE (the node is closed), TFC_ENOMEM and TFC_EFORK. They copy their
+ * arguments. `options` and `ret_op` may be NULL; *ret_op is for tfc_op_cancel.
  */
 #ifndef TFCLUSTER_GATEWAY_H
 #define TFCLUSTER_GATEWAY_H
@@ -47,8 +52,10 @@ typedef struct tfc_gateway_options {
 	/* With `address`: where the gateway makes the private directory in which it packs bundles
 	 * before it sends them, and which it removes when it is closed. NULL: "/tmp"; copied */
 	const char *temp_dir;
-	uint32_t reconnect_ms; /* how long to retry after a connection is lost; 0: 300000 */
-	uint32_t reserved;     /* 0 */
+	/* How long submits and subscriptions retry after a connection is lost; 0: 300000. Other
+	 * requests fail after a few attempts. If the first connection fails, nothing retries. */
+	uint32_t reconnect_ms;
+	uint32_t reserved; /* 0 */
 } tfc_gateway_options;
 
 #define TFC_GATEWAY_OPTIONS_INIT                                 \
@@ -61,10 +68,11 @@ TFC_API int tfc_gateway_options_init(tfc_gateway_options *options, uint32_t size
 
 /**
  * Opens a gateway of a node in this process, or of a node elsewhere. The connection to a node
- * elsewhere is made with the first request. When it is lost, it is made again as long as a request
- * or a subscription needs it; subscriptions continue where they were. The caller owns *ret_gateway.
- * Thread: the context's. Errors: TFC_EINVAL (neither node nor address, or both), TFC_ENOENT,
- * TFC_EACCES or TFC_EPARSE (the key file), TFC_ENOTSUP, TFC_ENOMEM, TFC_EFORK.
+ * elsewhere is made with the first request. If the connection is lost while a request or a
+ * subscription needs it, the gateway connects again (reconnect_ms), and subscriptions continue
+ * where they were. The caller owns *ret_gateway. Thread: the context's. Errors: TFC_EINVAL (neither
+ * node nor address, or both; a node of another context), TFC_ENOENT, TFC_EACCES or TFC_EPARSE (the
+ * key file), TFC_ENOTSUP, TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_gateway_open(tfc_ctx *ctx, const tfc_gateway_options *options,
 			     tfc_gateway **ret_gateway);
@@ -72,10 +80,10 @@ TFC_API int tfc_gateway_open(tfc_ctx *ctx, const tfc_gateway_options *options,
 /**
  * Opens a gateway from one JSON object, for bindings, which then need no struct of options. With
  * `node` it is a gateway of that node; with `node` NULL, of the node at the address in the key
- * "gateway". The other keys are "key" (the key file), "connect" and "reconnect" (seconds) and
- * "temp-dir"; see tfc_gateway_options. `file` is a name for messages, or NULL. The caller owns
- * *ret_gateway. Thread: the context's. Errors: TFC_EPARSE and TFC_EINVAL, which name the key and
- * its line; those of tfc_gateway_open.
+ * "gateway". The other keys are "key" (the key file), "connect" and "reconnect" (seconds, such as
+ * 0.5) and "temp-dir"; see tfc_gateway_options. `file` is a name for messages, or NULL. The caller
+ * owns *ret_gateway. Thread: the context's. Errors: TFC_EPARSE and TFC_EINVAL, which name the key
+ * and its line; those of tfc_gateway_open.
  */
 TFC_API int tfc_gateway_open_json(tfc_ctx *ctx, tfc_node *node, const char *json, size_t len,
 				  const char *file, tfc_gateway **ret_gateway);
@@ -91,9 +99,11 @@ TFC_API void tfc_gateway_close(tfc_gateway *gateway);
 typedef struct tfc_reply {
 	uint32_t size;
 	int32_t code;           /* 0 or an enum tfc_err */
-	const tfc_error *error; /* its text when code is below 0 */
-	const char *text;       /* the result: a job id or JSON; "" on failure */
-	size_t len;             /* bytes of text */
+	const tfc_error *error; /* the failure, if code is below 0; never NULL */
+	/* The result: a job id, JSON or lines, NUL-terminated; "" on failure, and if the request
+	 * has no result */
+	const char *text;
+	size_t len; /* bytes of text, without the NUL */
 	/* Of a submit, also of a failed one: the node id of its home. That is
 	 * tfc_submit_options.home, else the node of the gateway if it is in this process, else the
 	 * first node that was sent any part of the submit. When code is TFC_ELOST, TFC_ETIMEDOUT or
@@ -129,13 +139,15 @@ typedef struct tfc_submit_options {
 	uint32_t timeout_ms;   /* the request's deadline; 0: none */
 	const void *host_tag;  /* bytes of the host's own, in every event and hook; copied */
 	uint64_t host_tag_len; /* in bytes, at most 4096 */
-	/* A name of the submitter's own for this submit, at most 64 bytes, which makes it
-	 * idempotent: a second submit with the same key and the same job returns the id of the
-	 * first, also when that job was forgotten within the last 24 hours. The key belongs to the
-	 * user who submits; only the submit's home knows it. NULL: none; copied */
+	/* Makes the submit idempotent: a name that the submitter chooses for this submit, at most
+	 * 64 bytes. A second submit with the same key and the same job returns the id of the first
+	 * job, also if that job was forgotten within the last 24 hours (a node keeps 10,000 keys of
+	 * forgotten jobs). The key belongs to the user who submits; only the submit's home knows
+	 * it. NULL: none; copied */
 	const char *client_key;
-	/* Reports how many bytes of the job's bundle have reached the node. Runs in dispatch, with
-	 * the request's user; not called when the node has the bundle already. NULL: none. */
+	/* Reports how many bytes of the job's bundle the node has received. Runs in dispatch, with
+	 * the request's user; not called if the node has the bundle already. `sent` may decrease
+	 * over a new connection. NULL: none. */
 	void (*progress)(void *user, uint64_t sent, uint64_t total);
 	/* The node that is to accept the submit: 32 hex digits, `node_id` of tfc_gateway_members;
 	 * needs client_key; copied. A host that must submit exactly once, also when it crashes in
@@ -206,8 +218,8 @@ TFC_API int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_st
 /**
  * Explains a job without running it. The reply has tfc_reply.explanation, and the same as a JSON
  * object: strategy, name, and for each task the node, address, port, cwd, argv and env that it
- * would get. The ports are those that the pool would give now, and are held only during the call.
- * The job id in paths and variables is all zeros. `env` has the variables that differ from the
+ * would get. The ports are those that the pool would give now; they are not held afterwards. The
+ * job id in paths and variables is all zeros. `env` has the variables that differ from the
  * node's own environment, and null for each value of secret_env; `inherited` is the number of the
  * other variables. Hooks are not called. Thread: the context's. Errors in the reply: those of
  * tfc_job_validate, of tfc_port_acquire and of tfc_spec_tf_config, TFC_ENOENT (a secret or a user
@@ -224,8 +236,8 @@ TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,
  * `jobs` has for each job: job (the id), name, state, text, maintainer (a node), generation, epoch,
  * submitted, started, ended, age_s, task_count, ready (the number of ready tasks), restarts (of all
  * its tasks) and nodes (where its tasks are, at most 64). An ended job also has reason, exit and
- * decided_by. A job whose record in the store is damaged has the state "damaged", and its text says
- * what is wrong.
+ * decided_by. Times are UTC, "2026-11-23T08:44:54.000000Z". A job whose record in the store is
+ * damaged has the state "damaged", and its text says what is wrong.
  *
  * `not_asked` has node and reason of each node whose jobs are missing, because it cannot be
  * reached, does not answer within 3 s, or refuses. Thread: the context's. Errors: those of all
@@ -236,8 +248,8 @@ TFC_API int tfc_gateway_jobs(tfc_gateway *gateway, const tfc_request_options *op
 
 /**
  * Describes one job. The reply has tfc_reply.job with its tasks, and the same as a JSON object: the
- * keys of a listed job, and `tasks` with task, node, address, pid, attempt, generation, started,
- * isolation, state, restarts_left and last_end of each. A task among the first 128 that is not
+ * keys of a listed job, and `tasks`. Each task has task, node, address, pid, attempt, generation,
+ * started, isolation, state, restarts_left and last_end. A task among the first 128 that is not
  * ready yet, or that was stopped by SIGSTOP, also has `doing`: what its processes are doing, for
  * people. Thread: the context's. Errors in the reply: those of requests about one job.
  */
@@ -247,8 +259,9 @@ TFC_API int tfc_gateway_describe(tfc_gateway *gateway, const char *job,
 
 /**
  * Returns the TF_CONFIG that a task ("worker/0") of a job was given, as JSON. Thread: the
- * context's. Errors in the reply: TFC_ENOENT, TFC_ESTATE (the task is not placed yet), TFC_ENOTSUP
- * (the job's framework has no TF_CONFIG), those of tfc_spec_tf_config.
+ * context's. Errors in the reply: those of requests about one job, TFC_ENOENT (no such task),
+ * TFC_ESTATE (the task is not placed yet), TFC_ENOTSUP (the job's framework has no TF_CONFIG),
+ * those of tfc_spec_tf_config.
  */
 TFC_API int tfc_gateway_tf_config(tfc_gateway *gateway, const char *job, const char *task,
 				  const tfc_request_options *options, tfc_reply_fn fn, void *user,
@@ -257,8 +270,9 @@ TFC_API int tfc_gateway_tf_config(tfc_gateway *gateway, const char *job, const c
 /**
  * Returns some of a task's variables, one "NAME=value" on each line: those that describe the
  * cluster to its framework (tfc_spec_environ), and TFC_EPOCH and TFC_GENERATION, by which a program
- * fences its storage. These two have the values of the job's next launch. Thread: the context's.
- * Errors in the reply: as tfc_gateway_tf_config, those of tfc_spec_environ.
+ * fences its storage. These two have the job's present values; a running task has those with which
+ * it was started. Thread: the context's. Errors in the reply: as tfc_gateway_tf_config, those of
+ * tfc_spec_environ.
  */
 TFC_API int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const char *task,
 				const tfc_request_options *options, tfc_reply_fn fn, void *user,
@@ -284,9 +298,11 @@ TFC_API int tfc_gateway_members(tfc_gateway *gateway, const tfc_request_options 
 				tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /**
- * Drains a node: it accepts no new task, and its running tasks move to other nodes as their restart
- * policy allows. Thread: the context's. Errors in the reply: TFC_ENOENT (no such member), TFC_ELOST
- * (the node cannot be reached now), TFC_EACCES.
+ * Drains the node with the name `node`: it accepts no new task, and its running tasks move to other
+ * nodes as their restart policy allows. The reply comes once the drain has begun. A drain ends with
+ * tfc_gateway_undrain, or when the node is closed. Thread: the context's. Errors in the reply:
+ * TFC_ENOENT (no such member), TFC_ELOST (the node cannot be reached now), TFC_ETIMEDOUT (it does
+ * not answer within 5 s).
  */
 TFC_API int tfc_gateway_drain(tfc_gateway *gateway, const char *node,
 			      const tfc_request_options *options, tfc_reply_fn fn, void *user,
@@ -304,9 +320,9 @@ enum tfc_event_kind {
 	TFC_EVENT_JOB = 1,    /* the job changed its state */
 	TFC_EVENT_TASK = 2,   /* a task changed its state, or has stalled */
 	TFC_EVENT_OUTPUT = 3, /* a line of output */
-	/* `data_len` bytes of a task's output are missing here. Without a `text` they are lost.
-	 * With a `text` they are on a node that cannot be reached, and come as OUTPUT events if the
-	 * node is back before the job ends. */
+	/* Output of a task is missing here. If `text` is "", `data_len` bytes are lost. Otherwise
+	 * an unknown number of bytes (data_len 0) is on a node that cannot be reached; they come as
+	 * OUTPUT events if the node is back before the job ends. */
 	TFC_EVENT_GAP = 4,
 	/* terminal: the job has ended, all its tasks are reaped, and the end is stored: the job
 	 * never runs again */
@@ -318,7 +334,7 @@ enum tfc_event_kind {
 	TFC_EVENT_LIVE = 7, /* the replay is over; only with wants_live */
 
 	/* Of tfc_gateway_watch: */
-	TFC_EVENT_SUBMITTED = 8,  /* a job that the watch has not reported before */
+	TFC_EVENT_SUBMITTED = 8,  /* a job is reported first, also after NODE_RESET of its node */
 	TFC_EVENT_CHANGED = 9,    /* job_state, generation or restarts of a job has changed */
 	TFC_EVENT_ENDED = 10,     /* a job has ended; it does not change any more */
 	TFC_EVENT_FORGOTTEN = 11, /* a job was removed; it may not have been reported before */
@@ -332,14 +348,18 @@ enum tfc_event_kind {
 
 /*
  * An event. Borrowed: valid during the callback. Strings are never NULL. `kind` decides which
- * fields have a meaning; the others are 0 or "". An event that is replayed, to a later subscription
- * or by a later process, has the same fields as the first time; only LIVE has those of now.
+ * fields have a meaning; the others are 0 or "". When a subscription replays an event, also after a
+ * restart of the host or the node, the event has the same fields as the first time. Only LIVE and
+ * LOST depend on when they are reported.
  */
 typedef struct tfc_event {
-	uint32_t size;    /* of the struct that the library has; a copy sets sizeof(tfc_event) */
-	uint32_t kind;    /* enum tfc_event_kind */
-	uint64_t time_ns; /* CLOCK_REALTIME; SUBMITTED, ENDED: of the submit, of the end */
-	uint64_t epoch;   /* of the maintainer, from 1 */
+	uint32_t size; /* of the library's struct; in a copy, the host sets sizeof(tfc_event) */
+	uint32_t kind; /* enum tfc_event_kind */
+	/* CLOCK_REALTIME of the node that observed it, in nanoseconds since 1970. When it happened;
+	 * SUBMITTED, ENDED: when the job was submitted, ended; LIVE, LOST and the other events of a
+	 * watch: when it was reported */
+	uint64_t time_ns;
+	uint64_t epoch; /* grows when the job continues after a restart of its node; from 1 */
 
 	/* The job. */
 	const char *job;       /* its id */
@@ -348,14 +368,16 @@ typedef struct tfc_event {
 	uint64_t host_tag_len; /* in bytes */
 	uint32_t job_state;    /* enum tfc_job_state; OUTPUT, GAP: as of the last JOB event */
 	uint32_t generation;   /* of the group, from 1; OUTPUT, GAP: of the attempt */
-	const char *cursor; /* opaque: a subscription with it continues after this event; or "" */
+	/* Opaque: a subscription or watch that begins with it continues after this event. "": in
+	 * LOST, and in all events with skip_output */
+	const char *cursor;
 
-	/* The task: TASK, OUTPUT, GAP. END: the deciding task; task_type is "" when none decided.
-	 */
+	/* The task: TASK, OUTPUT, GAP. END: the deciding task; task_type is "" if none decided. */
 	const char *task_type;
-	uint32_t task_index; /* with task_type */
+	uint32_t task_index; /* among the tasks of task_type, from 0 */
 	uint32_t attempt;    /* from 1 */
-	const char *node;    /* the name of the node it is on */
+	const char *node;    /* name of the task's node; of a watch: of the node that maintains the
+				job, or that the event is about */
 
 	/* TASK */
 	const char *address; /* "host:port"; "": it has no port */
@@ -363,17 +385,17 @@ typedef struct tfc_event {
 	int32_t pid;         /* 0: it never ran */
 	uint32_t isolation;  /* enum tfc_isolation; 0: it never ran */
 
-	/* How the task or job ended: all fields in END and in a TASK event with a terminal state;
-	 * in ENDED reason, exit_code, signal and error_code; in a TASK event of a stall only
-	 * reason, TFC_END_STALLED. */
+	/* How an attempt ended: all fields, in a TASK event whose task_state is TFC_TASK_EXITED or
+	 * above. How the job ended: reason, exit_code, signal and error_code, in END and ENDED. A
+	 * TASK event of a stall has only reason, TFC_END_STALLED. */
 	uint32_t reason;      /* enum tfc_end_reason */
-	uint32_t exit_reason; /* TASK: enum tfc_exit_reason, whatever `reason` is */
+	uint32_t exit_reason; /* enum tfc_exit_reason: how the process itself ended */
 	int32_t exit_code;    /* of a process that exited: 0 to 255; else 0 */
-	int32_t signal;       /* that killed the process; else 0 */
-	int32_t error_code; /* enum tfc_err: of a process that never ran; of LOST, NODE_UNSEEN; else
-			       0 */
-	uint64_t user_us;   /* CPU time in user mode, microseconds */
-	uint64_t system_us; /* CPU time in the kernel, microseconds */
+	int32_t signal;       /* the signal that killed the process; else 0 */
+	/* enum tfc_err: why the process never ran; LOST, NODE_UNSEEN: the code of `text`; else 0 */
+	int32_t error_code;
+	uint64_t user_us;     /* CPU time in user mode, microseconds; see tfc_process_event */
+	uint64_t system_us;   /* the same, in the kernel */
 	uint64_t max_rss_kib; /* largest resident set */
 	const char *text; /* TASK, JOB, GAP, END, LOST, and of a watch SUBMITTED, CHANGED, ENDED,
 			     NODE_UNSEEN: a message for people; or "" */
@@ -386,7 +408,7 @@ typedef struct tfc_event {
 
 	/* OUTPUT, GAP */
 	const char *data;    /* OUTPUT: the line without its newline; any bytes; not terminated */
-	uint64_t data_len;   /* OUTPUT: bytes of data, at most 65536; GAP: bytes lost */
+	uint64_t data_len;   /* OUTPUT: bytes of data, at most 65536; GAP: see TFC_EVENT_GAP */
 	uint32_t stream;     /* enum tfc_stream */
 	uint32_t is_partial; /* OUTPUT: the next event of this task and stream continues the line */
 
@@ -399,18 +421,20 @@ typedef struct tfc_event {
 /**
  * Returns the event as one JSON object without a newline, {"time":"...Z","event":"output",
  * "task":"worker/0",...}; doc/guide/embedding.md lists the keys of each kind. Bytes of output that
- * are not UTF-8 become \xNN. The caller frees *ret_json with tfc_free. Thread: any, in the
- * callback. Errors: TFC_EINVAL (NULL, or a kind that this version does not know), TFC_ENOMEM.
+ * are not UTF-8 become \xNN. The caller frees *ret_json with tfc_free. Thread: any, while the event
+ * is valid. Errors: TFC_EINVAL (NULL, or a kind that this version does not know), TFC_ENOMEM.
  */
 TFC_API int tfc_event_json(const tfc_event *event, char **ret_json);
 
 /**
- * Returns the exit status for a program that ran the job, by the rules of a shell: 0: the job
- * succeeded; the exit code of the deciding task; 128 + the signal that killed the deciding task;
- * 124: deadline or stall; 126: not executable; 127: not found; 125: any other failure. For a job
- * that was stopped it is 128 + `signal`, where 0 counts as SIGTERM: a host that stopped the job
- * because of a signal sets `signal` in its copy of the event. Thread: any. Errors: TFC_EINVAL (not
- * a TFC_EVENT_END).
+ * Returns the exit status for a program that ran the job, by the rules of a shell:
+ * - 0: the job succeeded.
+ * - The exit code of the deciding task, or 128 + the signal that killed it.
+ * - 124: deadline or stall; 126: not executable; 127: not found; 125: any other failure.
+ * - 128 + `signal`: the job was stopped. A `signal` of 0 counts as SIGTERM: a host that stopped the
+ *   job because of another signal sets `signal` in its copy of the event.
+ *
+ * Thread: any. Errors: TFC_EINVAL (not a TFC_EVENT_END).
  */
 TFC_API int tfc_event_exit_status(const tfc_event *event);
 
@@ -422,9 +446,10 @@ typedef void (*tfc_event_fn)(void *user, const tfc_event *event);
 typedef struct tfc_subscribe_options {
 	uint32_t size;
 	uint32_t skip_output; /* 1: no OUTPUT and GAP events */
-	const char *cursor;   /* of an event: continue after it; NULL: from the beginning */
-	uint32_t wants_live;  /* 1: report LIVE once the replay is over */
-	uint32_t reserved;    /* 0 */
+	/* Of an event: continue after it. NULL (not ""): from the beginning; copied */
+	const char *cursor;
+	uint32_t wants_live; /* 1: report LIVE once the replay is over */
+	uint32_t reserved;   /* 0 */
 } tfc_subscribe_options;
 
 #define TFC_SUBSCRIBE_OPTIONS_INIT                        \
@@ -440,16 +465,16 @@ TFC_API int tfc_subscribe_options_init(tfc_subscribe_options *options, uint32_t 
  * job ends. The lines of an attempt keep their order and come before the TASK event of its end.
  * Only output on a node that cannot be reached at that time comes later: a GAP event reports it,
  * and the lines come once the node is back. Output is read from the logs when the host dispatches:
- * a slow subscriber holds no memory and slows no task.
+ * it is not queued for a slow subscriber, which slows no task.
  *
  * A gateway of a node in this process searches for the job on that node first, and on the other
  * nodes only if that node has no job with this id, prefix or name.
  *
- * The caller owns *ret_sub. Thread: the context's. Errors: TFC_EINVAL (fn or ret_sub is NULL),
- * TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK. A job or cursor that cannot be followed
- * is reported by TFC_EVENT_LOST in a later dispatch, wherever the job is: TFC_ENOENT (no such job),
- * TFC_EINVAL (the cursor is not valid, or more than one job id begins with `job`), TFC_EPARSE (the
- * job's record is damaged).
+ * The caller owns *ret_sub. Thread: the context's. Errors: TFC_EINVAL (gateway, fn or ret_sub is
+ * NULL), TFC_ENOTSUP, TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK. A job or cursor that
+ * cannot be followed is reported by TFC_EVENT_LOST in a later dispatch, wherever the job is:
+ * TFC_ENOENT (no such job), TFC_EINVAL (the cursor is not valid, or more than one job id begins
+ * with `job`), TFC_EPARSE (the job's record is damaged), those of every reply.
  */
 TFC_API int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 				  const tfc_subscribe_options *options, tfc_event_fn fn, void *user,
@@ -493,27 +518,27 @@ typedef struct tfc_watch_options {
 TFC_API int tfc_watch_options_init(tfc_watch_options *options, uint32_t size);
 
 /**
- * Watches all jobs of all nodes that are members or become members: reports SUBMITTED once for each
- * job, CHANGED as it proceeds, ENDED and FORGOTTEN, with its id, name, host_tag, job_state,
- * generation, epoch, version, restarts, text and the node that maintains it (of FORGOTTEN: id and
- * node). Jobs whose record is damaged are not reported. A watch is a subscription without an end:
- * pause, resume and close it as one.
+ * Watches all jobs of all nodes that are members or become members. A job is reported by SUBMITTED
+ * at first, CHANGED as it proceeds, ENDED and FORGOTTEN. These events have the job's id, name,
+ * host_tag, job_state, generation, epoch, version, restarts and text, and the node that maintains
+ * it; FORGOTTEN has only the id and the node. Jobs whose record is damaged are not reported. A
+ * watch is a subscription without an end: pause, resume and close it as one.
  *
  * Changes are not queued. A reader that is slower than the changes of a job gets the latest state
- * of that job, and may get the same version twice; it ignores a version that it has. SUBMITTED,
+ * of that job. The same version may come twice: the reader must ignore one that it has. SUBMITTED,
  * ENDED and FORGOTTEN of a job come in this order. SUBMITTED has the state of the job when it is
- * reported. Of a job that was submitted and forgotten meanwhile only FORGOTTEN comes.
+ * reported. For a job that was submitted and forgotten meanwhile, only FORGOTTEN comes.
  *
  * Each node is watched separately. The watch of a node begins with NODE_RESET, each job of the node
- * as SUBMITTED (and ENDED), and NODE_SEEN. It begins again when it cannot prove that it has missed
- * nothing: the node has restarted, or has forgotten more jobs than it remembers. If it continues
- * without a gap, after a lost connection or after a cursor, it reports what it has missed, and
- * NODE_SEEN. NODE_UNSEEN reports a node that cannot be reached, refuses, does not respond for 3 s
- * at first, or is no longer a member. LIVE comes once each member is seen or unseen.
+ * as SUBMITTED (and ENDED), and NODE_SEEN. It begins again when events may have been missed: the
+ * node has restarted, or has forgotten more jobs than it remembers. Otherwise, after a lost
+ * connection or after a cursor, it reports what has happened since, and NODE_SEEN. NODE_UNSEEN
+ * reports a node that cannot be reached, refuses, does not respond for 3 s at first, or is no
+ * longer a member. With wants_live, LIVE comes once each member is seen or unseen.
  *
- * A cursor holds the position for each node, about 115 bytes a node; one of more than 4,096 nodes
- * is refused. Between NODE_RESET and NODE_SEEN it does not advance for that node: a watch that
- * continues there replays the node.
+ * A cursor holds the position for each node, at most 115 bytes a node. A cursor of more than 4,096
+ * nodes is not valid. Between NODE_RESET and NODE_SEEN it does not advance for that node: a watch
+ * that continues there replays the node.
  *
  * The caller owns *ret_sub. Thread: the context's. Errors: as tfc_gateway_subscribe. A watch that
  * cannot begin or continue reports TFC_EVENT_LOST: TFC_EINVAL (the cursor), TFC_EACCES, TFC_ENOTSUP
@@ -523,8 +548,8 @@ TFC_API int tfc_watch_options_init(tfc_watch_options *options, uint32_t size);
 TFC_API int tfc_gateway_watch(tfc_gateway *gateway, const tfc_watch_options *options,
 			      tfc_event_fn fn, void *user, tfc_sub **ret_sub);
 
-/** Pauses a subscription: no event comes until tfc_sub_resume. Legal inside a callback. Thread: the
- * context's. */
+/** Pauses a subscription: no event comes until tfc_sub_resume; pauses are not counted. The reply of
+ * tfc_gateway_run comes all the same. Legal inside a callback. Thread: the context's. */
 TFC_API void tfc_sub_pause(tfc_sub *sub);
 
 /** Resumes a subscription, in a later dispatch. Thread: the context's. */
