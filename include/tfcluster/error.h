@@ -2,9 +2,12 @@
  * Error codes and messages.
  *
  * A call that can fail returns an int: 0 or more is success, below 0 is one of enum tfc_err. A call
- * with a parameter `error`, which may be NULL, writes the message there. Other calls on a context,
- * or on a handle under it, leave the message in the context (tfc_ctx_error). A call with neither
- * sets no message, nor do tfc_ctx_post and tfc_ctx_wake.
+ * that fails leaves its outputs (ret_x) unchanged. A parameter `error`, which may be NULL, receives
+ * the message of a failure. Other calls on a context, or on a handle under it, leave the message in
+ * the context (tfc_ctx_error). A call with neither sets no message, nor do tfc_ctx_post and
+ * tfc_ctx_wake.
+ *
+ * A call may fail with TFC_EINVAL for a NULL argument also where its comment does not list it.
  */
 #ifndef TFCLUSTER_ERROR_H
 #define TFCLUSTER_ERROR_H

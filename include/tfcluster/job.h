@@ -24,23 +24,24 @@ TFC_API int tfc_job_new(tfc_job **ret_job);
 
 /**
  * Parses the text of a job file, `len` bytes. `file` is its name in messages ("job.json"); with
- * NULL they begin with "line 12: ". The job has all defaults and has passed tfc_job_validate. The
- * caller owns *ret_job. Errors: TFC_EPARSE (not JSON: "job.json:3: ..."), TFC_EINVAL (unknown key,
- * wrong type, impossible value or combination: "job.json:12: roles.worker.cuont: unknown key; did
- * you mean count?"), TFC_ENOTSUP (a key or value that only a later version offers), TFC_ENOMEM.
+ * NULL they begin with "line 12: ". Keys that the text leaves out have their defaults. The job has
+ * passed tfc_job_validate. The caller owns *ret_job. Errors: TFC_EPARSE (not JSON: "job.json:3:
+ * ..."), TFC_EINVAL (unknown key, wrong type, impossible value or combination: "job.json:12:
+ * roles.worker.cuont: unknown key; did you mean count?"), TFC_ENOTSUP (a key or value that only a
+ * later version offers), TFC_ENOMEM.
  */
 TFC_API int tfc_job_parse(const char *json, size_t len, const char *file, tfc_error *error,
 			  tfc_job **ret_job);
 
 /**
  * Sets the key at `path` to `value`, such as "name" to "digits", "roles.worker.count" to "2" or
- * "env.EPOCHS" to "5". If the key's value is not a string, `value` is JSON text. "" sets a string
- * that may be null to null. With "[]" after the path, one element is appended to a list ("argv[]",
- * "train.py"), or one variable is added to an environment ("env[]", "EPOCHS=5"). A secret without a
- * value ("secret_env[]", "TOKEN") comes from the environment of the task's node. A role is created
- * with its defaults when it is named ("roles.chief", "{}") or a key below it is set. On failure the
- * job is unchanged. Errors: TFC_EINVAL (names the key), TFC_ENOTSUP (a later version's key or
- * value), TFC_ENOMEM.
+ * "env.EPOCHS" to "5". `value` is the string itself if the key is a string, and JSON text
+ * otherwise. For a string that may be null, "" means null. With "[]" after the path, one element is
+ * appended to a list ("argv[]", "train.py"), or one variable is added to an environment ("env[]",
+ * "EPOCHS=5"). A secret without a value ("secret_env[]", "TOKEN") comes from the environment of the
+ * task's node. A role is created with its defaults when it is named ("roles.chief", "{}") or a key
+ * below it is set. On failure the job is unchanged. Errors: TFC_EINVAL (names the key), TFC_ENOTSUP
+ * (a later version's key or value), TFC_ENOMEM.
  */
 TFC_API int tfc_job_set(tfc_job *job, const char *path, const char *value, tfc_error *error);
 
@@ -70,7 +71,7 @@ enum tfc_json_flags {
 /**
  * Returns the job as a job file with all defaults filled in. `flags` is of enum tfc_json_flags.
  * Parsing the text gives an equal job, apart from the values of secrets that it leaves out. The
- * caller frees *ret_json with tfc_free. Errors: TFC_ENOMEM.
+ * caller frees *ret_json with tfc_free. Errors: TFC_EINVAL (an unknown flag), TFC_ENOMEM.
  */
 TFC_API int tfc_job_json(const tfc_job *job, uint32_t flags, char **ret_json);
 

@@ -61,7 +61,8 @@ TFC_API void tfc_spec_free(tfc_spec *spec);
 /**
  * Adds one task. `address` is "host:port" or "[v6]:port"; strings are copied. Task types other than
  * chief, worker, ps and evaluator are refused, as TensorFlow refuses them in a cluster. Errors:
- * TFC_ESPEC (bad type, index, address, or task or address already there), TFC_ENOMEM.
+ * TFC_ESPEC (the type, index or address is not valid; the task or the address is in the spec
+ * already), TFC_ENOMEM.
  */
 TFC_API int tfc_spec_add(tfc_spec *spec, const char *task_type, uint32_t task_index,
 			 const char *address, tfc_error *error);
@@ -73,7 +74,8 @@ TFC_API uint32_t tfc_spec_count(const tfc_spec *spec, const char *task_type);
 TFC_API const char *tfc_spec_address(const tfc_spec *spec, const char *task_type,
 				     uint32_t task_index);
 
-/** Called for each task; a result other than 0 ends the walk, and tfc_spec_each returns it. */
+/** Called for each task; a result other than 0 ends the walk, and tfc_spec_each returns it. The
+ * strings are borrowed, as from tfc_spec_address. */
 typedef int (*tfc_spec_each_fn)(void *user, const char *task_type, uint32_t task_index,
 				const char *address);
 
@@ -104,7 +106,7 @@ TFC_API int tfc_spec_json(const tfc_spec *spec, char **ret_json);
  * Only the evaluator's own TF_CONFIG lists the evaluator. TensorFlow requires that, but no task
  * connects to the evaluator: if it is not in the spec, its address is "localhost:0".
  *
- * The caller frees *ret_json with tfc_free. Cost: the bytes written; the common part is rendered
+ * The caller frees *ret_json with tfc_free. The part that all tasks have in common is rendered only
  * once per spec. Errors: TFC_ESPEC (a rule; names the task), TFC_ETOOBIG (over TFC_TF_CONFIG_MAX:
  * use shorter addresses or fewer tasks), TFC_EINVAL, TFC_ENOMEM.
  */
@@ -116,9 +118,9 @@ TFC_API int tfc_spec_tf_config(const tfc_spec *spec, enum tfc_strategy strategy,
  * Makes a spec with the part of a cluster that one worker of a parameter-server job needs: the
  * chief, all ps, and the worker itself under its own index. The TF_CONFIG of the worker then does
  * not grow with the number of workers. TensorFlow's server accepts such a sparse cluster. The
- * coordinator (chief or driver) needs the whole cluster; when it connects to a worker, it sends it
- * the other addresses. The caller owns *ret_part. Errors: TFC_ESPEC (no such worker), TFC_EINVAL,
- * TFC_ENOMEM.
+ * coordinator (chief or driver) needs the whole cluster; when it connects to a worker, it sends the
+ * worker the other addresses. The caller owns *ret_part. Errors: TFC_ESPEC (no such worker),
+ * TFC_EINVAL, TFC_ENOMEM.
  */
 TFC_API int tfc_spec_part(const tfc_spec *spec, uint32_t worker_index, tfc_error *error,
 			  tfc_spec **ret_part);
@@ -126,8 +128,8 @@ TFC_API int tfc_spec_part(const tfc_spec *spec, uint32_t worker_index, tfc_error
 /**
  * Returns the variables that describe the cluster to a task's framework, as a NULL-terminated list
  * of "NAME=value". For TFC_FRAMEWORK_NONE the list is empty. For TensorFlow it has:
- * - TF_CONFIG, for tasks of the cluster. Tasks outside the cluster (tensorboard, driver, a sidecar)
- *   get all other variables.
+ * - TF_CONFIG, only for tasks of the cluster. Tasks outside the cluster (tensorboard, driver, a
+ *   sidecar) get the other variables alone.
  * - With the parameter-server strategy, GRPC_FAIL_FAST=use_caller, which every coordinator needs, a
  *   driver included.
  * - Apache Ignite's TF_CLUSTER (the cluster without the evaluator), TF_WORKERS
@@ -150,8 +152,8 @@ TFC_API int tfc_spec_part(const tfc_spec *spec, uint32_t worker_index, tfc_error
  *   HOROVOD_GLOO_RENDEZVOUS_ADDR and _PORT: rank 0's address. The program of rank 0 must start a
  *   rendezvous server there.
  *
- * The caller frees *ret_env with tfc_strv_free. Errors: as tfc_spec_tf_config; TFC_ETOOBIG for each
- * variable that is too long for execve.
+ * The caller frees *ret_env with tfc_strv_free. Errors: as tfc_spec_tf_config; TFC_ETOOBIG also if
+ * another variable, which is not left out, is too long for execve.
  */
 TFC_API int tfc_spec_environ(const tfc_spec *spec, enum tfc_framework framework,
 			     enum tfc_strategy strategy, const char *task_type, uint32_t task_index,
