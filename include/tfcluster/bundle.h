@@ -20,8 +20,8 @@ enum {
  * Packs `path`, a directory or a file, into the new archive `zip_path`. A zip archive is copied
  * unchanged; a file whose name ends in ".zip" must be one. Permission bits are kept, times are not,
  * and nothing is compressed: equal files give equal archives. Symbolic links to files inside the
- * directory are followed. Other links are refused, and so is all that tfc_bundle_unpack refuses by
- * an entry's name, type or size. On failure no file is left. Errors: TFC_EINVAL, TFC_ENOENT,
+ * directory are followed. Other links are refused, and so are files whose name, type or size
+ * tfc_bundle_unpack would refuse. On failure no file is left. Errors: TFC_EINVAL, TFC_ENOENT,
  * TFC_EACCES, TFC_EEXIST (zip_path), TFC_ENOSPC, TFC_ETOOBIG, TFC_EARCHIVE, TFC_ESYS, TFC_ENOMEM.
  */
 TFC_API int tfc_bundle_pack(const char *path, const char *zip_path, tfc_error *error);

@@ -17,7 +17,7 @@ extern "C" {
 /* The task that a hook is about. Borrowed: valid during the hook. */
 typedef struct tfc_task_info {
 	uint32_t size;
-	uint32_t task_index;   /* with task_type */
+	uint32_t task_index;   /* among the tasks of task_type, from 0 */
 	const char *job;       /* job id */
 	const char *task_type; /* "worker" */
 	const char *address;   /* "127.0.0.1:20000", or "" */
@@ -30,8 +30,9 @@ typedef struct tfc_task_info {
 /* The environment with which an attempt is about to start. */
 typedef struct tfc_env tfc_env;
 
-/** Sets a variable, or removes it when `value` is NULL; legal in before_launch only. Both are
- * copied. Thread: the context's. Errors: TFC_EINVAL, TFC_ENOMEM. */
+/** Sets a variable, or removes it if `value` is NULL; legal in before_launch only. `name` and
+ * `value` are copied. Thread: the context's. Errors: TFC_EINVAL (the name is empty or has a '='),
+ * TFC_ENOMEM. */
 TFC_API int tfc_env_set(tfc_env *env, const char *name, const char *value);
 
 /* ---- requests */
@@ -91,8 +92,9 @@ typedef struct tfc_node_hooks {
 	uint32_t reserved; /* 0 */
 	void *user;        /* the first argument of each */
 
-	/* An attempt is about to start: the hook may change its environment with tfc_env_set. A
-	 * result below 0 refuses the launch: the attempt ends with TFC_END_REFUSED. */
+	/* An attempt is about to start: the hook may change its environment with tfc_env_set. 0 or
+	 * above permits the launch. A result below 0 refuses it: the attempt ends with
+	 * TFC_END_REFUSED. `env` is borrowed: valid during the hook. */
 	int (*before_launch)(void *user, const tfc_task_info *task, tfc_env *env);
 
 	/* An attempt has ended, and all its processes are reaped. Does not run for attempts that
@@ -100,13 +102,14 @@ typedef struct tfc_node_hooks {
 	void (*after_exit)(void *user, const tfc_task_info *task);
 
 	/* The other members refuse this node: two nodes have the same name or identity. Its tasks
-	 * keep running, but the host should close it. Runs once. NULL: the refusal is logged. */
+	 * keep running, but the host should close it, after the hook. Runs once. `error` is
+	 * borrowed: valid during the hook. NULL: the refusal is logged. */
 	void (*refused)(void *user, const tfc_error *error);
 
 	/* Decides whether a request is permitted, before anything is done for it; a result below 0
 	 * refuses it. Runs only if the key or the user permits the request. `job` is an id, a
-	 * prefix or a name as the client gave it, or "". The peer of a request that another node
-	 * forwards is that node, even if a client of that node made the request. */
+	 * prefix or a name as the client gave it, or "". If another node forwards the request of
+	 * its client, `peer` is that node, not the client. */
 	int (*authorize)(void *user, const tfc_peer_info *peer, enum tfc_verb verb,
 			 const char *job);
 } tfc_node_hooks;

@@ -1,12 +1,15 @@
 /*
  * libtfcluster for C++11 and later: move-only handles that close themselves, failures as
- * exceptions, and callbacks as std::function. All of it is in this header; the library stays C.
+ * exceptions, and callbacks as std::function. This header has all of it, and calls the C interface.
  *
  * A callback may throw: no exception crosses the library's frames. The first exception is kept and
  * thrown by the tfc::Ctx::run or dispatch in which the callback ran.
  *
- * The context must outlive every other handle: declare it first. Threads: as in C, everything under
- * one context is used by one thread at a time, except tfc::Ctx::post and wake.
+ * The context must outlive every other handle: declare it first. The other handles may be destroyed
+ * inside their own callbacks, except a tfc::Node inside a hook. A handle that is empty
+ * (default-constructed or moved from) may only be queried with get(), assigned to and destroyed.
+ * Threads: as in C, everything under one context is used by one thread at a time, except
+ * tfc::Ctx::post and wake.
  */
 #ifndef TFCLUSTER_TFCLUSTER_HPP
 #define TFCLUSTER_TFCLUSTER_HPP
@@ -42,7 +45,7 @@ class Error : public std::runtime_error
 	}
 };
 
-/* Throws the failure of a call on a plain value; else returns its result. */
+/* Throws the failure of a call on a value (job.h, spec.h); else returns the call's result. */
 inline int check(int code, const tfc_error &error)
 {
 	if (code < 0)
@@ -105,7 +108,8 @@ template <class T, void (*end)(T *)> class Handle
 namespace detail
 {
 
-/* What a context's callbacks share: the exception that waits, and the calls that are open. */
+/* What a context's callbacks share: the exception to be thrown, and the calls whose callback has
+ * not run yet. */
 class State
 {
 	struct Call {
@@ -145,7 +149,8 @@ class State
 		return tfc::check(code, *tfc_ctx_error(ctx.get()));
 	}
 
-	/* A call whose callback runs once: begin(user) fails, or ended(user, ...) follows. */
+	/* Makes a call, begin(user), whose callback runs once: ended(user, ...), unless begin
+	 * fails. */
 	template <class Begin> int once(std::function<void(const void *)> fn, Begin begin)
 	{
 		std::list<Call> made(1, Call{this, std::move(fn), {}});
@@ -161,7 +166,7 @@ class State
 		return code;
 	}
 
-	/* Moves the call out of the list: it is freed together with the result. */
+	/* Moves the call out of the list: it is freed with the list that this returns. */
 	std::list<Call> take(Call *call)
 	{
 		std::list<Call> taken;
@@ -343,7 +348,7 @@ class Ctx
 		owned->rethrow();
 		return code;
 	}
-	/* From any thread. */
+	/* As tfc_ctx_post: from any thread, also beside other calls. */
 	void post(std::function<void()> fn)
 	{
 		tfc_ctx *ctx = get();
@@ -430,8 +435,8 @@ class Process
 
 /* ---- nodes and gateways */
 
-/* tfc_node_hooks as functions; an empty one is not called. If before_launch or authorize throws, it
- * refuses. */
+/* tfc_node_hooks as functions; an empty function is not called. before_launch and authorize refuse
+ * by a result below 0 or by an exception. */
 struct Hooks {
 	std::function<int(const tfc_task_info &, tfc_env *)> before_launch;
 	std::function<void(const tfc_task_info &)> after_exit;
@@ -567,7 +572,8 @@ class Gateway : public Handle<tfc_gateway, tfc_gateway_close>
 	{
 		return *state;
 	}
-	/* Any request of tfc_gateway_...: begin(fn, user) makes it, and its reply comes once. */
+	/* Makes any request of gateway.h: begin(replied, user) calls its tfc_gateway_... with these
+	 * two arguments and returns the result. `fn` gets the reply, once. */
 	template <class Begin> void request(Reply fn, Begin begin)
 	{
 		state->check(state->once(

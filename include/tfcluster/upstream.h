@@ -25,8 +25,9 @@ typedef struct tfc_upstream_request tfc_upstream_request;
 typedef struct tfc_upstream_ops {
 	uint32_t size;
 	uint32_t reserved; /* 0 */
-	/* Locates the partitions of this upstream. The host ends the request with
-	 * tfc_upstream_complete or tfc_upstream_fail, inside this call or later, exactly once. */
+	/* Locates the partitions of the upstream with the name `upstream`, which is borrowed: valid
+	 * during the call. The host ends the request with tfc_upstream_complete or
+	 * tfc_upstream_fail, inside this call or later, exactly once. */
 	void (*resolve)(void *impl, const char *upstream, tfc_upstream_request *request);
 	/* Cancels a request: it is invalid once this function has returned. */
 	void (*cancel)(void *impl, tfc_upstream_request *request);
@@ -58,17 +59,17 @@ TFC_API int tfc_upstream_add_env(tfc_upstream_request *request, const char *node
 
 /**
  * Completes a request: the map is what was added, and `version` is its version. A later
- * tfc_node_upstream_changed with a higher version makes the map obsolete. With a version below one
- * reported before, this call acts as tfc_upstream_fail and returns 0. Thread: the context's.
- * Errors: TFC_EINVAL (no partition was added, or one twice) and TFC_ENOMEM, which fail the request;
- * TFC_EFORK.
+ * tfc_node_upstream_changed with a higher version makes the map obsolete. If an earlier
+ * tfc_node_upstream_changed has reported a higher version than this one, the call acts as
+ * tfc_upstream_fail and returns 0. Thread: the context's. Errors: TFC_EINVAL (no partition was
+ * added, or one twice) and TFC_ENOMEM, which fail the request; TFC_EFORK.
  */
 TFC_API int tfc_upstream_complete(tfc_upstream_request *request, uint64_t version);
 
 /**
- * Fails a request: there is no map now, and `text` is a message about why. The jobs wait; the
- * library asks again after a while, and after tfc_node_upstream_changed. Thread: the context's.
- * Errors: TFC_EINVAL, TFC_EFORK.
+ * Fails a request: there is no map now, and `text`, which is copied, says why. The jobs wait; the
+ * library makes a new request after 5 s, and after tfc_node_upstream_changed. Thread: the
+ * context's. Errors: TFC_EINVAL, TFC_EFORK.
  */
 TFC_API int tfc_upstream_fail(tfc_upstream_request *request, const char *text);
 
