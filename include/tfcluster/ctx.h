@@ -151,9 +151,10 @@ TFC_API int tfc_ctx_wake(tfc_ctx *ctx);
 TFC_API const tfc_error *tfc_ctx_error(const tfc_ctx *ctx);
 
 /**
- * For a forked child: closes the child's copies of the context's descriptors and frees the
- * context's memory, without an effect on the parent. Handles that were opened under the context
- * must not be used in the child. NULL is a no-op. Thread: any of the child's. Errors: none.
+ * For a forked child: closes the child's copies of the context's sockets, held ports and other
+ * descriptors, and frees the context's memory, without an effect on the parent. Only logs and
+ * directories that were open for reading stay open. Handles that were opened under the context must
+ * not be used in the child. NULL is a no-op. Thread: any of the child's. Errors: none.
  */
 TFC_API void tfc_ctx_abandon(tfc_ctx *ctx);
 

@@ -110,6 +110,7 @@ int tfc_ctx_new(const tfc_ctx_options *options, tfc_error *error, tfc_ctx **ret_
 	ctx->error.component = "";
 	tfc__list_init(&ctx->work);
 	tfc__list_init(&ctx->ops);
+	tfc__list_init(&ctx->fds);
 	tfc__list_init(&ctx->handles);
 	pthread_mutex_init(&ctx->mutex, NULL);
 
@@ -171,6 +172,7 @@ void tfc_ctx_abandon(tfc_ctx *ctx)
 {
 	if (!ctx)
 		return;
+	tfc__ctx_close_fds(ctx);
 	free_slots(ctx, true);
 	ctx_destroy(ctx);
 }

@@ -48,6 +48,20 @@ int tfc__io_open(struct tfc__io *io, tfc_ctx *ctx, int fd, uint32_t events, tfc_
 int tfc__io_set(struct tfc__io *io, uint32_t events);
 void tfc__io_close(struct tfc__io *io); /* a no-op when closed */
 
+/*
+ * ---- a descriptor of which a forked child of the host must not keep a copy: the other end of a
+ * connection would wait for a dead process, or a port would stay in use. tfc_ctx_abandon closes the
+ * child's copy.
+ */
+
+struct tfc__noted_fd {
+	struct tfc__link link;
+	int fd; /* -1: none */
+};
+
+void tfc__fd_note(tfc_ctx *ctx, struct tfc__noted_fd *note, int fd);
+void tfc__fd_close(struct tfc__noted_fd *note); /* a no-op if the fd is -1 */
+
 /* ---- a timer on CLOCK_MONOTONIC; a timer that is not set causes no wake-up */
 
 struct tfc__timer;

@@ -51,6 +51,7 @@ struct tfc_ctx {
 	struct tfc__timer *timers; /* root of the heap: the earliest timer */
 	uint64_t armed_at;         /* expiry of the timerfd, in ns; 0: disarmed */
 
+	struct tfc__link fds;     /* struct tfc__noted_fd */
 	struct tfc__link handles; /* struct tfc__handle, the newest last */
 	struct tfc__link ops;     /* tfc_op with a `free` function */
 	struct tfc__link work;
@@ -105,6 +106,8 @@ bool tfc__ctx_is_waiting(tfc_ctx *ctx);
 
 /* TFC_OK, or TFC_EBUSY with a text that counts the open handles. */
 int tfc__ctx_check_handles(tfc_ctx *ctx);
+/* In a forked child: closes its copies of the noted descriptors. */
+void tfc__ctx_close_fds(tfc_ctx *ctx);
 /* Closes the open handles, the newest first. */
 void tfc__ctx_close_handles(tfc_ctx *ctx);
 

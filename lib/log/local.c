@@ -77,9 +77,8 @@ static void close_inotify(struct tfc__log_dir *dir)
 {
 	if (!dir->inotify.ctx)
 		return;
-	int fd = dir->inotify.fd;
 	tfc__io_close(&dir->inotify);
-	close(fd);
+	tfc__fd_close(&dir->inotify_fd);
 }
 
 static int begin_watching(struct tfc__log_dir *dir, tfc_error *error)
@@ -103,6 +102,7 @@ static int begin_watching(struct tfc__log_dir *dir, tfc_error *error)
 			close(fd);
 			return code;
 		}
+		tfc__fd_note(dir->ctx, &dir->inotify_fd, fd);
 	}
 	dir->watch = inotify_add_watch(dir->inotify.fd, dir->path, IN_MODIFY);
 	if (dir->watch < 0)

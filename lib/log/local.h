@@ -20,6 +20,7 @@ struct tfc__log_dir {
 	bool is_complete;    /* nothing is written here any more */
 	bool is_unwatchable; /* the kernel has no more watches; a warning was logged */
 	struct tfc__io inotify;
+	struct tfc__noted_fd inotify_fd;
 	int watch;                 /* the watch on it, valid while watch_count > 0 */
 	uint32_t watch_count;      /* number of watched sources */
 	struct tfc__link *buckets; /* the watched sources, by the hash of their names; NULL until

@@ -146,14 +146,15 @@ static int watch_directory(struct tfc__watched_file *file, tfc_error *error)
 			  file->path);
 	if (code < 0)
 		close(fd);
+	else
+		tfc__fd_note(file->ctx, &file->watch_fd, fd);
 	return code;
 }
 
 static void end_watch(struct tfc__watched_file *file)
 {
-	int fd = file->watch.fd;
 	tfc__io_close(&file->watch);
-	close(fd);
+	tfc__fd_close(&file->watch_fd);
 }
 
 /* Watches before it reads, so that no change is missed in between. */

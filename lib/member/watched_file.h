@@ -29,6 +29,7 @@ struct tfc__watched_file {
 	char *directory; /* of the file, "." if the path has none */
 	char *name;      /* in the directory; borrowed from path */
 	struct tfc__io watch;
+	struct tfc__noted_fd watch_fd;
 	struct tfc__buf text; /* the last text passed to `fn` */
 };
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "ctx/ctx.h"
 #include "port/bind.h"
@@ -26,7 +25,7 @@ int tfc_port_hold_set_open(tfc_port_hold *hold, int is_open)
 			hold->port);
 	if (hold->state == TFC__HOLD_KEPT)
 		return hold->keeper_ops->set_bind_window(hold->kept, is_open != 0);
-	if (tfc__bind_window_set(hold->fd, is_open != 0))
+	if (tfc__bind_window_set(hold->socket.fd, is_open != 0))
 		return tfc__fail_errno(tfc__ctx_error(hold->ctx), "port", errno,
 				       "cannot %s the bind window of port %u",
 				       is_open ? "open" : "close", hold->port);
@@ -35,11 +34,9 @@ int tfc_port_hold_set_open(tfc_port_hold *hold, int is_open)
 
 void tfc__port_hand_over(tfc_port_hold *hold)
 {
-	if (hold->state == TFC__HOLD_OWN)
-		close(hold->fd);
-	else if (hold->state == TFC__HOLD_KEPT)
+	tfc__fd_close(&hold->socket);
+	if (hold->state == TFC__HOLD_KEPT)
 		hold->keeper_ops->release(hold->kept);
-	hold->fd = -1;
 	hold->state = TFC__HOLD_LOST;
 }
 
@@ -60,13 +57,12 @@ void tfc_port_hold_release(tfc_port_hold *hold)
 
 int tfc__port_fd(const tfc_port_hold *hold)
 {
-	return hold->fd;
+	return hold->socket.fd;
 }
 
 void tfc__port_move(tfc_port_hold *hold, const struct tfc__port_keeper *ops, void *kept)
 {
-	close(hold->fd);
-	hold->fd = -1;
+	tfc__fd_close(&hold->socket);
 	hold->state = TFC__HOLD_KEPT;
 	hold->keeper_ops = ops;
 	hold->kept = kept;
@@ -93,7 +89,7 @@ int tfc__port_retake(tfc_port_hold *hold)
 	int fd = tfc__hold_bind_fixed(hold->port, tfc__ctx_error(hold->ctx));
 	if (fd < 0)
 		return fd;
-	hold->fd = fd;
+	tfc__fd_note(hold->ctx, &hold->socket, fd);
 	hold->state = TFC__HOLD_OWN;
 	return TFC_OK;
 }

@@ -34,7 +34,7 @@ struct tfc_port_hold {
 	struct tfc__link link; /* in the pool's list */
 	uint16_t port;
 	enum tfc__hold_state state;
-	int fd; /* -1 unless TFC__HOLD_OWN */
+	struct tfc__noted_fd socket; /* none unless TFC__HOLD_OWN */
 	const struct tfc__port_keeper *keeper_ops;
 	void *kept;
 	struct tfc__owner_search search; /* for the owner of a foreign listener */

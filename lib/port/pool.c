@@ -179,7 +179,7 @@ static int acquire_any(tfc_port_pool *pool, tfc_port_hold *hold)
 			continue;
 		if (!tfc__hold_bind(&fd, port)) {
 			hold->port = port;
-			hold->fd = fd;
+			tfc__fd_note(pool->ctx, &hold->socket, fd);
 			return TFC_OK;
 		}
 		if (errno != EADDRINUSE)
@@ -206,7 +206,7 @@ static int acquire_fixed(tfc_port_pool *pool, uint16_t port, tfc_port_hold *hold
 	int fd = tfc__hold_bind_fixed(port, tfc__ctx_error(pool->ctx));
 	if (fd < 0)
 		return fd;
-	hold->fd = fd;
+	tfc__fd_note(pool->ctx, &hold->socket, fd);
 	hold->port = port;
 	return TFC_OK;
 }
@@ -221,6 +221,7 @@ int tfc__port_acquire(tfc_port_pool *pool, uint16_t port, tfc_port_hold **ret_ho
 	tfc_port_hold *hold = calloc(1, sizeof(*hold));
 	if (!hold)
 		return tfc__fail_nomem(tfc__ctx_error(pool->ctx), "port");
+	hold->socket.fd = -1;
 	code = port ? acquire_fixed(pool, port, hold) : acquire_any(pool, hold);
 	if (code) {
 		free(hold);

@@ -31,9 +31,10 @@
 struct local_store {
 	tfc_ctx *ctx;
 	char *path;
-	struct tfc__io socket; /* fd -1: no helper is running */
-	int pidfd;
-	int rest; /* memfd for the requests that are unsent on close */
+	struct tfc__io io;           /* of the socket */
+	struct tfc__noted_fd socket; /* none: no helper is running */
+	struct tfc__noted_fd pidfd;
+	struct tfc__noted_fd unsent; /* memfd for the requests that are unsent on close */
 	pid_t pid;
 	bool is_open; /* the helper has reported success */
 	struct tfc__buf out;
@@ -48,12 +49,6 @@ struct local_store {
 
 /* ---- the helper process */
 
-static void close_fd(int fd)
-{
-	if (fd >= 0)
-		close(fd);
-}
-
 /* The helper closes all descriptors that are not its own. */
 static int run_helper(struct local_store *local, const char *program, int socket, tfc_error *error)
 {
@@ -61,45 +56,47 @@ static int run_helper(struct local_store *local, const char *program, int socket
 	snprintf(owner, sizeof(owner), "%d", (int)getpid());
 	char *const argv[] = {(char *)PROGRAM, local->path, owner, NULL};
 	int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-	int rest = pidfd < 0 ? -1 : memfd_create(PROGRAM, MFD_CLOEXEC);
+	int unsent = pidfd < 0 ? -1 : memfd_create(PROGRAM, MFD_CLOEXEC);
 	const struct tfc__helper_fd fds[] = {{socket, TFC__STORE_SOCKET},
 					     {pidfd, TFC__STORE_PIDFD},
-					     {rest, TFC__STORE_UNSENT}};
-	int code = rest < 0 ? tfc__fail_errno(error, "store", errno, "cannot start \"%s\"", program)
-			    : tfc__helper_run(program, argv, fds, 3, "store", error, &local->pid);
-	if (code == TFC_OK) {
-		local->pidfd = (int)syscall(SYS_pidfd_open, local->pid, 0);
-		if (local->pidfd < 0) {
-			code = tfc__fail_errno(error, "store", errno, "cannot watch " PROGRAM);
-			kill(local->pid, SIGKILL);
-			waitpid(local->pid, NULL, 0);
-		}
+					     {unsent, TFC__STORE_UNSENT}};
+	int code = unsent < 0
+			   ? tfc__fail_errno(error, "store", errno, "cannot start \"%s\"", program)
+			   : tfc__helper_run(program, argv, fds, 3, "store", error, &local->pid);
+	if (pidfd >= 0)
+		close(pidfd);
+	if (unsent >= 0)
+		tfc__fd_note(local->ctx, &local->unsent, unsent);
+	if (code < 0)
+		return code;
+	pidfd = (int)syscall(SYS_pidfd_open, local->pid, 0);
+	if (pidfd < 0) {
+		code = tfc__fail_errno(error, "store", errno, "cannot watch " PROGRAM);
+		kill(local->pid, SIGKILL);
+		waitpid(local->pid, NULL, 0);
+		return code;
 	}
-	close_fd(pidfd);
-	if (code == TFC_OK)
-		local->rest = rest;
-	else
-		close_fd(rest);
-	return code;
+	tfc__fd_note(local->ctx, &local->pidfd, pidfd);
+	return TFC_OK;
 }
 
-/* Closes the helper's descriptors and waits up to wait_ms milliseconds for its end. */
+/* Closes the helper's descriptors and waits up to wait_ms milliseconds for its end. The socket is
+ * shut down, because a forked child of the host may have a copy that keeps it open. */
 static void leave_helper(struct local_store *local, int wait_ms)
 {
-	int fd = local->socket.fd;
-	tfc__io_close(&local->socket);
-	close_fd(fd);
-	close_fd(local->rest);
-	local->socket.fd = local->rest = -1;
-	if (local->pidfd >= 0) {
+	tfc__io_close(&local->io);
+	if (local->socket.fd >= 0)
+		shutdown(local->socket.fd, SHUT_RDWR);
+	tfc__fd_close(&local->socket);
+	tfc__fd_close(&local->unsent);
+	if (local->pidfd.fd >= 0) {
 		siginfo_t info;
-		struct pollfd end = {.fd = local->pidfd, .events = POLLIN};
+		struct pollfd end = {.fd = local->pidfd.fd, .events = POLLIN};
 		while (poll(&end, 1, wait_ms) < 0 && errno == EINTR)
 			;
-		waitid((idtype_t)P_PIDFD, (id_t)local->pidfd, &info, WEXITED | WNOHANG);
-		close(local->pidfd);
+		waitid((idtype_t)P_PIDFD, (id_t)local->pidfd.fd, &info, WEXITED | WNOHANG);
+		tfc__fd_close(&local->pidfd);
 	}
-	local->pidfd = -1;
 	local->is_open = false;
 	tfc__buf_clear(&local->in);
 	tfc__buf_clear(&local->out);
@@ -237,12 +234,12 @@ static void send_out(struct local_store *local)
 		tfc__buf_clear(out);
 		local->sent = 0;
 	}
-	tfc__io_set(&local->socket, out->len ? EPOLLIN | EPOLLOUT : EPOLLIN);
+	tfc__io_set(&local->io, out->len ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 static void on_socket(struct tfc__io *io, uint32_t events)
 {
-	struct local_store *local = tfc__container_of(io, struct local_store, socket);
+	struct local_store *local = tfc__container_of(io, struct local_store, io);
 	if ((events & EPOLLOUT) && local->out.len)
 		send_out(local);
 	if (!(events & ~(uint32_t)EPOLLOUT))
@@ -278,15 +275,15 @@ static int ensure_helper(struct local_store *local, tfc_error *error)
 		return code;
 	}
 	fcntl(ends[0], F_SETFL, O_NONBLOCK); /* cannot fail on a valid socket */
+	tfc__fd_note(local->ctx, &local->socket, ends[0]);
 	code = run_helper(local, program, ends[1], error);
 	free(program);
 	close(ends[1]);
 	if (code < 0) {
-		close(ends[0]);
+		leave_helper(local, 0);
 		return code;
 	}
-	local->socket.fd = ends[0];
-	code = tfc__io_open(&local->socket, local->ctx, ends[0], EPOLLIN, on_socket);
+	code = tfc__io_open(&local->io, local->ctx, ends[0], EPOLLIN, on_socket);
 	if (code < 0) {
 		*error = *tfc__ctx_error(local->ctx);
 		leave_helper(local, 0);
@@ -356,7 +353,7 @@ static int local_wait(void *backend, int timeout_ms)
 		if (now >= until)
 			return TFC_ETIMEDOUT;
 		if (poll(&socket, 1, (int)((until - now) / TFC__MS) + 1) > 0)
-			on_socket(&local->socket, (uint32_t)socket.revents);
+			on_socket(&local->io, (uint32_t)socket.revents);
 	}
 	return TFC_OK;
 }
@@ -366,8 +363,8 @@ static int local_wait(void *backend, int timeout_ms)
 static void local_close(void *impl)
 {
 	struct local_store *local = impl;
-	if (local->out.len && local->rest >= 0)
-		tfc__write_all(local->rest, local->out.data + local->sent,
+	if (local->out.len && local->unsent.fd >= 0)
+		tfc__write_all(local->unsent.fd, local->out.data + local->sent,
 			       local->out.len - local->sent);
 	leave_helper(local, CLOSE_WAIT_MS);
 	tfc__buf_fini(&local->in);
@@ -416,7 +413,7 @@ int tfc__store_open_local(tfc_ctx *ctx, const char *path, tfc_error *error,
 	if (!local)
 		return tfc__fail_nomem(error, "store");
 	local->ctx = ctx;
-	local->socket.fd = local->pidfd = local->rest = -1;
+	local->socket.fd = local->pidfd.fd = local->unsent.fd = -1;
 	local->path = strdup(path);
 	int code = local->path ? ensure_helper(local, error) : tfc__fail_nomem(error, "store");
 	if (code == TFC_OK)

@@ -9,15 +9,11 @@
 
 struct transports {
 	struct tfc__link list;
-	struct tfc__link fds; /* of struct tfc__noted_fd */
 };
 
 static void free_all(void *slot, bool is_forked)
 {
 	struct transports *all = slot;
-	TFC__LIST_EACH (link, &all->fds)
-		if (is_forked)
-			close(tfc__container_of(link, struct tfc__noted_fd, link)->fd);
 	TFC__LIST_EACH (link, &all->list) {
 		struct tfc__transport *one = tfc__container_of(link, struct tfc__transport, link);
 		tfc__list_remove(link);
@@ -77,7 +73,6 @@ static struct transports *transports_of(tfc_ctx *ctx)
 	if (!all)
 		return NULL;
 	tfc__list_init(&all->list);
-	tfc__list_init(&all->fds);
 	for (const struct tfc__builtin_transport *one = tfc__builtin_transports; one->ops; one++) {
 		if (!add_builtin(ctx, all, one)) {
 			free_all(all, false);
@@ -103,22 +98,6 @@ int tfc__transport_find(tfc_ctx *ctx, const char *address, tfc_error *error,
 				 address);
 	*ret_transport = one;
 	return TFC_OK;
-}
-
-void tfc__fd_note(tfc_ctx *ctx, struct tfc__noted_fd *note, int fd)
-{
-	struct transports *all = tfc__ctx_slot(ctx, TFC__SLOT_TRANSPORTS);
-	note->fd = fd;
-	tfc__list_append(&all->fds, &note->link);
-}
-
-void tfc__fd_close(struct tfc__noted_fd *note)
-{
-	if (note->fd < 0)
-		return;
-	tfc__list_remove(&note->link);
-	close(note->fd);
-	note->fd = -1;
 }
 
 int tfc__transport_traits(tfc_ctx *ctx, const char *address, tfc_error *error, uint32_t *ret_traits)

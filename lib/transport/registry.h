@@ -20,16 +20,4 @@ struct tfc__transport {
 int tfc__transport_find(tfc_ctx *ctx, const char *address, tfc_error *error,
 			struct tfc__transport **ret_transport);
 
-/*
- * A descriptor of a transport of this context. A forked child of the host must not keep a copy
- * open, or the other end would wait for a dead process. tfc_ctx_abandon closes the child's copy.
- */
-struct tfc__noted_fd {
-	struct tfc__link link;
-	int fd;
-};
-
-void tfc__fd_note(tfc_ctx *ctx, struct tfc__noted_fd *note, int fd);
-void tfc__fd_close(struct tfc__noted_fd *note); /* no-op if the fd is -1 */
-
 #endif
