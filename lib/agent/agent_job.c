@@ -28,36 +28,9 @@ void tfc__agent_reply(struct agent_task *task, enum reply kind)
 	tfc__work_schedule(&task->reply);
 }
 
-static uint32_t missing_holds(const struct tfc__agent_job *job)
-{
-	uint32_t missing = 0;
-	for (uint32_t i = 0; i < job->task_count; i++)
-		missing += job->tasks[i].reply_kind == REPLY_HOLD_FAILED;
-	return missing;
-}
-
-static uint32_t pool_ports(const struct tfc__agent_job *job)
-{
-	uint32_t count = 0;
-	for (uint32_t i = 0; i < job->task_count; i++)
-		count += job->tasks[i].hold && !job->tasks[i].role->port;
-	return count;
-}
-
-/* Whether another job holds something that this task could use: the port it needs, or any port. */
-static bool is_in_its_way(const struct tfc__agent_job *other, const struct agent_task *task)
-{
-	for (uint32_t i = 0; i < other->task_count; i++) {
-		const tfc_port_hold *hold = other->tasks[i].hold;
-		if (hold && (!task->role->port || tfc_port_hold_number(hold) == task->port))
-			return true;
-	}
-	return false;
-}
-
 /*
- * A port that another program or this job itself holds stays unavailable. Other failures may be
- * temporary.
+ * A port that another program or this job itself holds stays unavailable; one that another job
+ * holds, and other failures, may be temporary.
  */
 static bool is_lasting(const struct agent_task *task)
 {
@@ -67,48 +40,43 @@ static bool is_lasting(const struct agent_task *task)
 	TFC__LIST_EACH (link, &task->job->agent->jobs) {
 		const struct tfc__agent_job *job = tfc__container_of(link, struct tfc__agent_job,
 								     link);
-		if (job != task->job && is_in_its_way(job, task))
-			return false;
+		for (uint32_t i = 0; job != task->job && i < job->task_count; i++) {
+			const tfc_port_hold *hold = job->tasks[i].hold;
+			if (hold && (!task->role->port || tfc_port_hold_number(hold) == task->port))
+				return false;
+		}
 	}
 	return true;
 }
 
-static int take_port(struct agent_task *task)
+/*
+ * Acquires the task's slot and port. False: the response comes later, after the holds requested
+ * before have been tried, or when the guard has closed a port that may be the one needed.
+ */
+static bool acquire_hold(struct agent_task *task, struct tfc__task_event *event)
 {
 	struct tfc__agent_job *job = task->job;
-	if (job->portless && !task->port && tfc__role_has_port(job->info.job, task->role)) {
-		*task->error = *job->portless->error;
-		return task->error->code;
-	}
-	int code = tfc__agent_hold_port(task);
-	if (code == TFC_EEXHAUSTED)
-		job->portless = task;
-	return code;
-}
-
-/* Whether the port that could not be acquired may be one that the guard is about to close. */
-static bool is_being_released(struct agent_task *task)
-{
-	int code = task->error->code;
-	if ((code != TFC_EBUSY && code != TFC_EEXHAUSTED) ||
-	    !tfc__guard_await_releases(task->job->agent->ctx, &task->reply))
-		return false;
-	task->job->portless = NULL;
-	return true;
-}
-
-/* False: its answer comes after the holds requested before have been tried. */
-static bool take_hold(struct agent_task *task, struct tfc__task_event *event)
-{
-	event->kind = TFC__AGENT_HELD;
 	if (tfc__slot_acquire(task) < 0) {
 		event->kind = TFC__AGENT_HOLD_FAILED;
 		event->is_full = true;
-	} else if (take_port(task) < 0) {
-		if (!is_being_released(task))
+		return true;
+	}
+	int code;
+	if (job->portless && !task->port && tfc__role_has_port(job->info.job, task->role)) {
+		*task->error = *job->portless->error;
+		code = task->error->code;
+	} else if ((code = tfc__agent_hold_port(task)) == TFC_EEXHAUSTED) {
+		job->portless = task;
+	}
+	if (code < 0) {
+		if ((task->error->code == TFC_EBUSY || task->error->code == TFC_EEXHAUSTED) &&
+		    tfc__guard_await_releases(job->agent->ctx, &task->reply))
+			job->portless = NULL;
+		else
 			tfc__agent_reply(task, REPLY_HOLD_FAILED);
 		return false;
 	}
+	event->kind = TFC__AGENT_HELD;
 	event->address = task->address ? task->address : "";
 	return true;
 }
@@ -116,19 +84,23 @@ static bool take_hold(struct agent_task *task, struct tfc__task_event *event)
 static void deliver_reply(struct tfc__work *work)
 {
 	struct agent_task *task = tfc__container_of(work, struct agent_task, reply);
+	struct tfc__agent_job *job = task->job;
 	struct tfc__task_event event = {.text = task->error->text, .number = task->hold_number};
 	switch (task->reply_kind) {
 	case REPLY_NONE:
 		return;
 	case REPLY_TO_HOLD:
-		if (!take_hold(task, &event))
+		if (!acquire_hold(task, &event))
 			return;
 		break;
 	case REPLY_HOLD_FAILED:
 		event.kind = TFC__AGENT_HOLD_FAILED;
-		event.missing = missing_holds(task->job);
-		task->job->portless = NULL;
-		event.ports = pool_ports(task->job);
+		for (uint32_t i = 0; i < job->task_count; i++) {
+			const struct agent_task *other = &job->tasks[i];
+			event.missing += other->reply_kind == REPLY_HOLD_FAILED;
+			event.ports += other->hold && !other->role->port;
+		}
+		job->portless = NULL;
 		event.is_lasting = is_lasting(task);
 		break;
 	case REPLY_REFUSED:
@@ -155,21 +127,6 @@ void tfc__agent_task_info(const struct agent_task *task, tfc_task_info *ret_info
 }
 
 /* ---- opening and closing */
-
-static int name_dirs(struct tfc__agent_job *job, tfc_error *error)
-{
-	const char *logs = job->agent->log_dir;
-	job->run_dir = tfc__path_join(job->agent->run_dir, job->info.id);
-	if (!job->run_dir)
-		return tfc__fail_nomem(error, "agent");
-	job->log_dir = logs ? tfc__path_join(logs, job->info.id)
-			    : tfc__path_join(job->run_dir, "logs");
-	if (!job->log_dir)
-		return tfc__fail_nomem(error, "agent");
-	tfc__log_dir_init(&job->logs, job->agent->ctx, job->log_dir, job->info.id,
-			  &job->agent->open_logs);
-	return TFC_OK;
-}
 
 static int make_dirs(struct tfc__agent_job *job, tfc_error *error)
 {
@@ -226,17 +183,17 @@ static int new_job(struct tfc__agent *agent, const struct tfc__agent_job_info *i
 	job->tasks = calloc(count, sizeof(*job->tasks));
 	job->states = calloc(count, 1);
 	job->errors = calloc(count, sizeof(*job->errors));
-	int code = job->tasks && job->states && job->errors ? TFC_OK
-							    : tfc__fail_nomem(error, "agent");
-	if (code == TFC_OK) {
-		job->task_count = count;
-		init_tasks(job);
-		code = name_dirs(job, error);
-	}
-	if (code < 0) {
+	job->run_dir = tfc__path_join(agent->run_dir, info->id);
+	if (job->run_dir)
+		job->log_dir = agent->log_dir ? tfc__path_join(agent->log_dir, info->id)
+					      : tfc__path_join(job->run_dir, "logs");
+	if (!job->tasks || !job->states || !job->errors || !job->log_dir) {
 		tfc__agent_job_close(job);
-		return code;
+		return tfc__fail_nomem(error, "agent");
 	}
+	job->task_count = count;
+	init_tasks(job);
+	tfc__log_dir_init(&job->logs, agent->ctx, job->log_dir, job->info.id, &agent->open_logs);
 	*ret_job = job;
 	return TFC_OK;
 }
@@ -277,21 +234,6 @@ int tfc__agent_plan_job(struct tfc__agent *agent, const struct tfc__agent_job_in
 	return TFC_OK;
 }
 
-static void close_task(struct agent_task *task)
-{
-	tfc__agent_unwatch_listener(task);
-	tfc__list_remove(&task->waiting_link);
-	tfc__stall_fini(task);
-	tfc__work_cancel(&task->reply);
-	tfc_process_close(task->process);
-	tfc_port_hold_release(task->hold);
-	tfc__slot_release(task);
-	tfc__strv_fini(&task->argv);
-	tfc__strv_fini(&task->env);
-	tfc__strv_fini(&task->extra_env);
-	free(task->address);
-}
-
 void tfc__agent_job_end(struct tfc__agent_job *job)
 {
 	tfc__log_dir_complete(&job->logs);
@@ -318,8 +260,20 @@ void tfc__agent_job_close(struct tfc__agent_job *job)
 {
 	if (!job)
 		return;
-	for (uint32_t i = 0; i < job->task_count; i++)
-		close_task(&job->tasks[i]);
+	for (uint32_t i = 0; i < job->task_count; i++) {
+		struct agent_task *task = &job->tasks[i];
+		tfc__agent_unwatch_listener(task);
+		tfc__list_remove(&task->waiting_link);
+		tfc__stall_fini(task);
+		tfc__work_cancel(&task->reply);
+		tfc_process_close(task->process);
+		tfc_port_hold_release(task->hold);
+		tfc__slot_release(task);
+		tfc__strv_fini(&task->argv);
+		tfc__strv_fini(&task->env);
+		tfc__strv_fini(&task->extra_env);
+		free(task->address);
+	}
 	tfc__bundle_close(job);
 	tfc__work_cancel(&job->answer);
 	tfc__work_cancel(&job->inspected);
@@ -338,18 +292,6 @@ void tfc__agent_job_close(struct tfc__agent_job *job)
 }
 
 /* ---- ports */
-
-static int set_address(struct agent_task *task)
-{
-	const char *host = task->job->agent->host;
-	const char *format = strchr(host, ':') ? "[%s]:%u" : "%s:%u"; /* IPv6 needs brackets */
-	char *address;
-	if (asprintf(&address, format, host, task->port) < 0)
-		return tfc__fail_nomem(task->error, "agent");
-	free(task->address);
-	task->address = address;
-	return TFC_OK;
-}
 
 /* Ensures that the guard holds the task's port, for the first time or again. */
 int tfc__agent_hold_port(struct agent_task *task)
@@ -371,7 +313,13 @@ int tfc__agent_hold_port(struct agent_task *task)
 		return code;
 	}
 	task->port = tfc_port_hold_number(task->hold);
-	return set_address(task);
+	const char *format = strchr(agent->host, ':') ? "[%s]:%u" : "%s:%u"; /* brackets: IPv6 */
+	char *address;
+	if (asprintf(&address, format, agent->host, task->port) < 0)
+		return tfc__fail_nomem(task->error, "agent");
+	free(task->address);
+	task->address = address;
+	return TFC_OK;
 }
 
 void tfc__agent_hold(struct tfc__agent_job *job, uint32_t number, uint32_t hold)
@@ -432,14 +380,9 @@ void tfc__agent_stop(struct tfc__agent_job *job, uint32_t number, uint32_t grace
 
 /* ---- queries */
 
-static bool is_dead(char state)
-{
-	return state == 0 || state == 'Z' || state == 'X';
-}
-
 /*
  * Each task is inspected once after the query, in batches. A task that is dead but not yet reported
- * delays the answer: its EXITED comes first.
+ * delays the response: its EXITED comes first.
  */
 static bool settle_states(struct tfc__agent_job *job)
 {
@@ -455,7 +398,7 @@ static bool settle_states(struct tfc__agent_job *job)
 		if (task->attempt_state != ATTEMPT_STARTED)
 			continue;
 		char letter = tfc__activity_process_state(task->pid);
-		if (is_dead(letter))
+		if (letter == 0 || letter == 'Z' || letter == 'X')
 			return false;
 		if (letter == 'T' || letter == 't')
 			*state = TFC__PROC_STOPPED;

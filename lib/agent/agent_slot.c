@@ -52,14 +52,6 @@ void tfc__agent_on_empty(struct tfc__agent *agent, struct tfc__work *emptied)
 	agent->emptied = emptied;
 }
 
-static uint32_t count_slots(const struct tfc__agent_job *job)
-{
-	uint32_t slots = 0;
-	for (uint32_t i = 0; i < job->task_count; i++)
-		slots += job->tasks[i].has_slot;
-	return slots;
-}
-
 void tfc__agent_taken_text(const struct tfc__agent *agent, char *text, size_t size)
 {
 	size_t len = 0;
@@ -68,7 +60,9 @@ void tfc__agent_taken_text(const struct tfc__agent *agent, char *text, size_t si
 	     link = link->next) {
 		const struct tfc__agent_job *job = tfc__container_of(link, struct tfc__agent_job,
 								     link);
-		uint32_t slots = count_slots(job);
+		uint32_t slots = 0;
+		for (uint32_t i = 0; i < job->task_count; i++)
+			slots += job->tasks[i].has_slot;
 		if (slots && len < size)
 			len += (size_t)snprintf(text + len, size - len, "%s%u task%s of %s",
 						len ? ", " : "", slots, slots == 1 ? "" : "s",

@@ -49,23 +49,6 @@ static int run_tool(struct tfc__agent_job *job, const char *const words[4], cons
 	return code;
 }
 
-static void read_failure(struct tfc__agent_job *job, const char *log_name,
-			 const tfc_process_event *process, tfc_error *error)
-{
-	char **lines = NULL;
-	int code = tfc__log_tail(job->run_dir, log_name, 0, 1, &lines);
-	const char *text = code >= 0 && lines[0] ? lines[0] : process->text;
-	tfc__fail(error, TFC_EARCHIVE, "agent", 0, "bundle: %s",
-		  *text ? text : "tfc-bundle ended without a result");
-	if (code >= 0)
-		tfc_strv_free(lines);
-}
-
-static bool has_succeeded(const tfc_process_event *process)
-{
-	return process->reason == TFC_EXIT_CODE && process->status == 0;
-}
-
 /* ---- the archive */
 
 static void on_bundle(struct tfc__observer *waiter, const void *event)
@@ -81,24 +64,16 @@ static void on_bundle(struct tfc__observer *waiter, const void *event)
 			tfc__bundle_launch(&job->tasks[i]);
 }
 
-static int make_bundle_dir(struct tfc__agent_job *job, tfc_error *error)
-{
-	char *dir = tfc__path_join(job->run_dir, BUNDLE_DIR);
-	int code = TFC_OK;
-	if (!dir)
-		return tfc__fail_nomem(error, "agent");
-	if (mkdir(dir, 0700) < 0 || (job->users && chmod(dir, 0711) < 0))
-		code = tfc__fail_errno(error, "agent", errno, "cannot create \"%s\"", dir);
-	free(dir);
-	return code;
-}
-
 int tfc__bundle_begin(struct tfc__agent_job *job, tfc_error *error)
 {
 	const char *from = job->info.job->bundle;
 	if (!from)
 		return TFC_OK;
-	int code = make_bundle_dir(job, error);
+	char *dir = tfc__path_join(job->run_dir, BUNDLE_DIR);
+	int code = dir ? TFC_OK : tfc__fail_nomem(error, "agent");
+	if (dir && (mkdir(dir, 0700) < 0 || (job->users && chmod(dir, 0711) < 0)))
+		code = tfc__fail_errno(error, "agent", errno, "cannot create \"%s\"", dir);
+	free(dir);
 	if (code < 0)
 		return code;
 	job->bundle = job->info.bundle;
@@ -132,7 +107,7 @@ static void on_unpacked(void *user, const tfc_process_event *process)
 		return;
 	tfc_process_close(task->process);
 	task->process = NULL;
-	task->is_unpacked = has_succeeded(process);
+	task->is_unpacked = process->reason == TFC_EXIT_CODE && process->status == 0;
 	if (task->attempt_state == ATTEMPT_CANCELED) {
 		tfc__agent_refuse_stopped(task);
 		return;
@@ -147,8 +122,14 @@ static void on_unpacked(void *user, const tfc_process_event *process)
 		tfc__agent_notify(task, &event);
 		return;
 	}
+	char **lines = NULL;
 	snprintf(name, sizeof(name), BUNDLE_LOG "-%u", task->number);
-	read_failure(task->job, name, process, task->error);
+	int code = tfc__log_tail(task->job->run_dir, name, 0, 1, &lines);
+	const char *text = code >= 0 && lines[0] ? lines[0] : process->text;
+	tfc__fail(task->error, TFC_EARCHIVE, "agent", 0, "bundle: %s",
+		  *text ? text : "tfc-bundle ended without a result");
+	if (code >= 0)
+		tfc_strv_free(lines);
 	tfc__agent_reply(task, REPLY_REFUSED);
 }
 

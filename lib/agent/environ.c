@@ -115,14 +115,6 @@ static bool is_stripped(const char *variable)
 	return false;
 }
 
-static void add_base(const struct agent_task *task, struct tfc__strv *env)
-{
-	const struct tfc__strv *base = tfc__base_environ(task);
-	for (size_t i = 0; i < base->count; i++)
-		if (!is_stripped(base->items[i]))
-			tfc__strv_add(env, base->items[i]);
-}
-
 static struct tfc__expand expansion(const struct agent_task *task, const tfc_spec *spec)
 {
 	return (struct tfc__expand){
@@ -186,49 +178,33 @@ static void set_number(struct tfc__strv *env, const char *name, uint64_t number)
 	tfc__strv_set_env(env, name, text);
 }
 
-/*
- * Variables that do not follow from the spec: those of torchrun for the generation and the store.
- */
-static void add_launcher(const struct agent_task *task, struct tfc__strv *env)
+/* The variables of the framework that follow from the spec, and those of its own launcher. */
+static int add_framework(const struct agent_task *task, const tfc_spec *spec, struct tfc__strv *env,
+			 tfc_error *error)
 {
 	const tfc_job *job = task->job->info.job;
-	if (!tfc__role_is_in_cluster(task->role->name))
-		return;
-	if (job->framework == TFC_FRAMEWORK_PYTORCH) {
+	bool is_in_cluster = tfc__role_is_in_cluster(task->role->name);
+	tfc_spec *part = NULL;
+	char **variables = NULL;
+	int code = TFC_OK;
+	if (tfc__role_sees_part(job, task->role))
+		code = tfc_spec_part(spec, task->index, error, &part);
+	if (code == TFC_OK)
+		code = tfc_spec_environ(part ? part : spec, (enum tfc_framework)job->framework,
+					tfc__job_strategy(job), task->role->name, task->index,
+					error, &variables);
+	tfc_spec_free(part);
+	if (code < 0)
+		return code;
+	if (is_in_cluster && job->framework == TFC_FRAMEWORK_PYTORCH) { /* as torchrun */
 		tfc__strv_set_env(env, "TORCHELASTIC_RUN_ID", task->job->info.id);
 		set_number(env, "TORCHELASTIC_RESTART_COUNT", task->generation - 1);
 		set_number(env, "TORCHELASTIC_MAX_RESTARTS", task->role->restart.max);
 		tfc__strv_set_env(env, "TORCHELASTIC_USE_AGENT_STORE", "False");
 	}
 	/* If mpirun started the host, JAX would use that cluster before any other. */
-	if (job->framework == TFC_FRAMEWORK_JAX)
+	if (is_in_cluster && job->framework == TFC_FRAMEWORK_JAX)
 		tfc__strv_unset_env(env, "OMPI_MCA_orte_hnp_uri");
-}
-
-static int framework_environ(const struct agent_task *task, const tfc_spec *spec, tfc_error *error,
-			     char ***ret_variables)
-{
-	const tfc_job *job = task->job->info.job;
-	tfc_spec *part = NULL;
-	int code = 0;
-	if (tfc__role_sees_part(job, task->role))
-		code = tfc_spec_part(spec, task->index, error, &part);
-	if (code == 0)
-		code = tfc_spec_environ(part ? part : spec, (enum tfc_framework)job->framework,
-					tfc__job_strategy(job), task->role->name, task->index,
-					error, ret_variables);
-	tfc_spec_free(part);
-	return code;
-}
-
-static int add_framework(const struct agent_task *task, const tfc_spec *spec, struct tfc__strv *env,
-			 tfc_error *error)
-{
-	char **variables;
-	int code = framework_environ(task, spec, error, &variables);
-	if (code < 0)
-		return code;
-	add_launcher(task, env);
 	for (char **variable = variables; *variable; variable++) {
 		char *equals = strchr(*variable, '=');
 		*equals = '\0';
@@ -244,14 +220,6 @@ void tfc__agent_set_env(struct tfc__agent_job *job, uint32_t task, const char *c
 	tfc__strv_fini(extra);
 	*extra = (struct tfc__strv){0};
 	tfc__strv_add_all(extra, env);
-}
-
-static void add_extra(const struct agent_task *task, struct tfc__strv *env)
-{
-	const struct tfc__strv *extra = &task->extra_env;
-	env->is_failed |= extra->is_failed;
-	for (size_t i = 0; i < extra->count; i++)
-		take_variable(env, strdup(extra->items[i]));
 }
 
 static void add_own(const struct agent_task *task, struct tfc__strv *env)
@@ -291,9 +259,12 @@ int tfc__render_environ(struct agent_task *task, const tfc_spec *spec, struct tf
 			tfc_error *error)
 {
 	const tfc_job *job = task->job->info.job;
+	const struct tfc__strv *base = tfc__base_environ(task), *extra = &task->extra_env;
 	struct tfc__expand values = expansion(task, spec);
 	int code;
-	add_base(task, env);
+	for (size_t i = 0; i < base->count; i++)
+		if (!is_stripped(base->items[i]))
+			tfc__strv_add(env, base->items[i]);
 	tfc__limits_add_environ(task, env);
 	add_job_env(&job->env, &values, env);
 	add_job_env(&task->role->env, &values, env);
@@ -301,7 +272,9 @@ int tfc__render_environ(struct agent_task *task, const tfc_spec *spec, struct tf
 	    (code = add_secrets(task, &task->role->secret_env, env, error)) < 0 ||
 	    (code = add_framework(task, spec, env, error)) < 0)
 		return code;
-	add_extra(task, env);
+	env->is_failed |= extra->is_failed;
+	for (size_t i = 0; i < extra->count; i++)
+		take_variable(env, strdup(extra->items[i]));
 	add_own(task, env);
 	tfc__gpus_add_environ(task, env);
 	if (job->bundle)
@@ -313,54 +286,31 @@ int tfc__render_environ(struct agent_task *task, const tfc_spec *spec, struct tf
 
 /* ---- argv */
 
-static const char *python(const struct agent_task *task)
-{
-	const char *named = task->job->info.job->python;
-	return named ? named : task->job->agent->python;
-}
-
-static void add_tensorboard(const struct agent_task *task, struct tfc__strv *argv)
-{
-	char port[8];
-	snprintf(port, sizeof(port), "%u", task->port);
-	const char *const items[] = {
-		python(task),
-		"-m",
-		"tensorboard.main",
-		"--logdir",
-		task->role->log_dir,
-		"--host",
-		task->job->agent->host,
-		"--port",
-		port,
-		NULL,
-	};
-	tfc__strv_add_all(argv, items);
-}
-
-static void add_program(const struct agent_task *task, const struct tfc__expand *values,
-			struct tfc__strv *argv)
-{
-	const struct tfc__strv *program = &task->role->argv;
-	if (program->count == 0)
-		program = &task->job->info.job->argv;
-	for (size_t i = 0; i < program->count; i++)
-		tfc__strv_take(argv, tfc__expand(values, program->items[i]));
-}
-
 int tfc__render_argv(struct agent_task *task, const tfc_spec *spec, struct tfc__strv *argv,
 		     tfc_error *error)
 {
+	const tfc_job *job = task->job->info.job;
+	const struct tfc__role *role = task->role;
+	const char *python = job->python ? job->python : task->job->agent->python;
 	struct tfc__expand values = expansion(task, spec);
-	for (size_t i = 0; i < task->role->wrap.count; i++)
-		tfc__strv_take(argv, tfc__expand(&values, task->role->wrap.items[i]));
-	if (task->role->is_server) {
-		const char *const server[] = {python(task), "-c", tfc__tensorflow_server, NULL};
+	for (size_t i = 0; i < role->wrap.count; i++)
+		tfc__strv_take(argv, tfc__expand(&values, role->wrap.items[i]));
+	if (role->is_server) {
+		const char *const server[] = {python, "-c", tfc__tensorflow_server, NULL};
 		tfc__strv_add_all(argv, server);
-	} else if (task->role->log_dir && task->role->argv.count == 0) {
-		add_tensorboard(task, argv);
+	} else if (role->log_dir && role->argv.count == 0) {
+		const char *host = task->job->agent->host;
+		char port[8];
+		snprintf(port, sizeof(port), "%u", task->port);
+		const char *const tensorboard[] = {python,     "-m",          "tensorboard.main",
+						   "--logdir", role->log_dir, "--host",
+						   host,       "--port",      port,
+						   NULL};
+		tfc__strv_add_all(argv, tensorboard);
 	} else {
-		add_program(task, &values, argv);
+		const struct tfc__strv *program = role->argv.count ? &role->argv : &job->argv;
+		for (size_t i = 0; i < program->count; i++)
+			tfc__strv_take(argv, tfc__expand(&values, program->items[i]));
 	}
 	return argv->is_failed ? tfc__fail_nomem(error, "agent") : TFC_OK;
 }

@@ -9,25 +9,15 @@
 #include "agent/internal.h"
 #include "base/fail.h"
 
-/* Whether `item`, "NAME=value" or "NAME", has the name of `variable`. */
-static bool is_name_of(const char *item, const char *variable)
+/* Whether the list, of "NAME=value" or "NAME", has the name of the variable. */
+static bool has_name(const struct tfc__strv *list, const char *variable)
 {
-	size_t len = strcspn(item, "=");
-	return strncmp(item, variable, len) == 0 && variable[len] == '=';
-}
-
-static bool is_in(const struct tfc__strv *list, const char *variable)
-{
-	for (size_t i = 0; i < list->count; i++)
-		if (is_name_of(list->items[i], variable))
+	for (size_t i = 0; i < list->count; i++) {
+		size_t len = strcspn(list->items[i], "=");
+		if (strncmp(list->items[i], variable, len) == 0 && variable[len] == '=')
 			return true;
+	}
 	return false;
-}
-
-static bool is_secret(const struct agent_task *task, const char *variable)
-{
-	return is_in(&task->job->info.job->secret_env, variable) ||
-	       is_in(&task->role->secret_env, variable);
 }
 
 static bool is_inherited(const struct agent_task *task, const char *variable)
@@ -49,7 +39,8 @@ static const char **visible_env(const struct agent_task *task, struct tfc__strv 
 	uint32_t inherited = 0, count = 0;
 	for (size_t i = 0; visible && i < env->count; i++) {
 		char *variable = env->items[i];
-		bool is_hidden = is_secret(task, variable);
+		bool is_hidden = has_name(&task->job->info.job->secret_env, variable) ||
+				 has_name(&task->role->secret_env, variable);
 		if (!is_hidden && is_inherited(task, variable)) {
 			inherited++;
 			continue;

@@ -22,31 +22,20 @@
 
 /* ---- the list */
 
-static bool is_id(const char *id)
+static int add_id(struct tfc__strv *ids, char *id, tfc_error *error)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				      "0123456789-/";
 	size_t len = strspn(id, letters);
-	return len && len <= ID_MAX && !id[len] && id[0] != '-';
-}
-
-static bool has_id(const struct tfc__strv *ids, const char *id)
-{
-	for (size_t i = 0; i < ids->count; i++)
-		if (strcmp(ids->items[i], id) == 0)
-			return true;
-	return false;
-}
-
-static int add_id(struct tfc__strv *ids, char *id, tfc_error *error)
-{
-	if (!is_id(id))
+	if (!len || len > ID_MAX || id[len] || id[0] == '-')
 		return tfc__fail(error, TFC_EINVAL, "agent", 0,
 				 "gpus: \"%.40s\" is not a GPU; write auto, none, or a list such "
 				 "as 0,1 or GPU-8932f937-d72c-...",
 				 id);
-	if (has_id(ids, id))
-		return tfc__fail(error, TFC_EINVAL, "agent", 0, "gpus: duplicate GPU \"%s\"", id);
+	for (size_t i = 0; i < ids->count; i++)
+		if (strcmp(ids->items[i], id) == 0)
+			return tfc__fail(error, TFC_EINVAL, "agent", 0,
+					 "gpus: duplicate GPU \"%s\"", id);
 	if (ids->count == GPUS_MAX)
 		return tfc__fail(error, TFC_EINVAL, "agent", 0, "gpus: more than %d GPUs",
 				 GPUS_MAX);
@@ -65,19 +54,8 @@ static int add_list(struct tfc__strv *ids, const char *text, tfc_error *error)
 	return code;
 }
 
-static int add_numbers(struct tfc__strv *ids, uint32_t count, tfc_error *error)
-{
-	int code = TFC_OK;
-	for (uint32_t i = 0; code == TFC_OK && i < count; i++) {
-		char id[16];
-		snprintf(id, sizeof(id), "%u", i);
-		code = add_id(ids, id, error);
-	}
-	return code;
-}
-
-/* Takes ownership of the list; nothing has been claimed before. */
-static int take_over(struct gpus *gpus, struct tfc__strv *ids, tfc_error *error)
+/* Takes ownership of the list, of which nothing is claimed yet. */
+static int set_ids(struct gpus *gpus, struct tfc__strv *ids, tfc_error *error)
 {
 	struct agent_task **owners = calloc(ids->count + 1, sizeof(*owners));
 	if (!owners) {
@@ -92,12 +70,7 @@ static int take_over(struct gpus *gpus, struct tfc__strv *ids, tfc_error *error)
 
 /* ---- listing */
 
-static struct tfc__agent *agent_of(struct gpus *gpus)
-{
-	return tfc__container_of(gpus, struct tfc__agent, gpus);
-}
-
-static void find_none(struct tfc__agent *agent, const char *text)
+static void offer_none(struct tfc__agent *agent, const char *text)
 {
 	tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", "",
 		 "this node offers no GPUs because they could not be listed: %s",
@@ -105,55 +78,50 @@ static void find_none(struct tfc__agent *agent, const char *text)
 	agent->gpus.fn(agent->gpus.user, 0);
 }
 
-static void take_found(struct tfc__agent *agent, char **lines)
-{
-	struct tfc__strv ids = {0};
-	tfc_error error = TFC_ERROR_INIT;
-	int code = TFC_OK;
-	for (char **line = lines; code == TFC_OK && *line; line++)
-		code = add_id(&ids, *line, &error);
-	if (code < 0)
-		tfc__strv_fini(&ids);
-	else
-		code = take_over(&agent->gpus, &ids, &error);
-	if (code < 0)
-		find_none(agent, error.text);
-	else
-		agent->gpus.fn(agent->gpus.user, agent->gpus.free_count);
-}
-
-static void end_finding(struct gpus *gpus)
+static void end_listing(struct gpus *gpus)
 {
 	tfc__timer_cancel(&gpus->patience);
 	tfc_process_close(gpus->finding);
 	gpus->finding = NULL;
 }
 
-static void on_found(void *user, const tfc_process_event *process)
+static void on_listed(void *user, const tfc_process_event *process)
 {
 	struct tfc__agent *agent = user;
+	struct tfc__strv ids = {0};
+	tfc_error error = TFC_ERROR_INIT;
 	char **lines = NULL;
 	if (process->kind != TFC_PROCESS_EXITED)
 		return;
 	bool is_good = process->reason == TFC_EXIT_CODE && process->status == 0;
 	int code = tfc__log_tail(agent->run_dir, FIND_LOG, 0, is_good ? GPUS_MAX + 1 : 1, &lines);
-	if (is_good && code >= 0)
-		take_found(agent, lines);
-	else
-		find_none(agent, code >= 0 && lines[0] ? lines[0] : process->text);
-	if (code >= 0)
+	if (!is_good || code < 0) {
+		offer_none(agent, code >= 0 && lines[0] ? lines[0] : process->text);
+	} else {
+		for (char **line = lines; code >= 0 && *line; line++)
+			code = add_id(&ids, *line, &error);
+		if (code >= 0)
+			code = set_ids(&agent->gpus, &ids, &error);
+		else
+			tfc__strv_fini(&ids);
+		if (code >= 0)
+			agent->gpus.fn(agent->gpus.user, agent->gpus.free_count);
+		else
+			offer_none(agent, error.text);
+	}
+	if (lines)
 		tfc_strv_free(lines);
-	end_finding(&agent->gpus);
+	end_listing(&agent->gpus);
 }
 
-static void lose_patience(struct tfc__timer *timer)
+static void on_patience_over(struct tfc__timer *timer)
 {
-	struct gpus *gpus = tfc__container_of(timer, struct gpus, patience);
-	find_none(agent_of(gpus), "the driver does not respond");
-	end_finding(gpus);
+	struct tfc__agent *agent = tfc__container_of(timer, struct tfc__agent, gpus.patience);
+	offer_none(agent, "the driver does not respond");
+	end_listing(&agent->gpus);
 }
 
-static int find(struct tfc__agent *agent, tfc_error *error)
+static int start_listing(struct tfc__agent *agent, tfc_error *error)
 {
 	char *program = tfc__path_join(tfc__ctx_helper_dir(agent->ctx), "tfc-gpus");
 	if (!program)
@@ -165,7 +133,7 @@ static int find(struct tfc__agent *agent, tfc_error *error)
 	options.env = (const char *const *)agent->env.items; /* it may locate the driver */
 	options.log_dir = agent->run_dir;
 	options.log_name = FIND_LOG;
-	int code = tfc__process_spawn(agent->ctx, &options, NULL, on_found, agent,
+	int code = tfc__process_spawn(agent->ctx, &options, NULL, on_listed, agent,
 				      &agent->gpus.finding);
 	free(program);
 	if (code == TFC_OK)
@@ -174,7 +142,7 @@ static int find(struct tfc__agent *agent, tfc_error *error)
 }
 
 /* The GPUs that another scheduler assigned to this process, if it started it. */
-static const char *given_list(const struct tfc__agent *agent)
+static const char *assigned_list(const struct tfc__agent *agent)
 {
 	const char *list = tfc__env_get((const char *const *)agent->env.items, VISIBLE);
 	if (!list)
@@ -187,24 +155,30 @@ int tfc__gpus_open(struct tfc__agent *agent, const struct tfc__agent_options *op
 {
 	struct tfc__strv ids = {0};
 	const char *text = options->gpus;
-	int code;
+	int code = TFC_OK;
 	agent->gpus.fn = options->gpus_fn;
 	agent->gpus.user = options->gpus_user;
-	tfc__timer_init(&agent->gpus.patience, agent->ctx, lose_patience);
-	if (text && strcmp(text, "auto") == 0 && !(text = given_list(agent)))
-		return find(agent, error);
+	tfc__timer_init(&agent->gpus.patience, agent->ctx, on_patience_over);
+	if (text && strcmp(text, "auto") == 0 && !(text = assigned_list(agent)))
+		return start_listing(agent, error);
 	if (text && strcmp(text, "none") == 0)
 		return TFC_OK;
-	code = text ? add_list(&ids, text, error) : add_numbers(&ids, options->gpu_count, error);
+	if (text)
+		code = add_list(&ids, text, error);
+	for (uint32_t i = 0; !text && code == TFC_OK && i < options->gpu_count; i++) {
+		char id[16];
+		snprintf(id, sizeof(id), "%u", i);
+		code = add_id(&ids, id, error);
+	}
 	if (code < 0)
 		tfc__strv_fini(&ids);
-	return code < 0 ? code : take_over(&agent->gpus, &ids, error);
+	return code < 0 ? code : set_ids(&agent->gpus, &ids, error);
 }
 
 void tfc__gpus_close(struct tfc__agent *agent)
 {
 	if (agent->gpus.finding)
-		end_finding(&agent->gpus);
+		end_listing(&agent->gpus);
 	tfc__strv_fini(&agent->gpus.ids);
 	free(agent->gpus.owners);
 }
@@ -243,11 +217,6 @@ void tfc__gpus_release(struct agent_task *task)
 			gpus->owners[i] = NULL;
 }
 
-static bool is_number(const char *id)
-{
-	return !id[strspn(id, "0123456789")];
-}
-
 /* Set also for a task without GPUs: otherwise it would use GPUs of other tasks. */
 void tfc__gpus_add_environ(const struct agent_task *task, struct tfc__strv *env)
 {
@@ -260,7 +229,7 @@ void tfc__gpus_add_environ(const struct agent_task *task, struct tfc__strv *env)
 		const char *id = gpus->ids.items[i];
 		if (gpus->owners[i] != task)
 			continue;
-		has_numbers |= is_number(id);
+		has_numbers |= !id[strspn(id, "0123456789")];
 		tfc__buf_addf(&list, "%s%s", list.len ? "," : "", id);
 	}
 	tfc__strv_set_env(env, VISIBLE, list.data ? list.data : "");

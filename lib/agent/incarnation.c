@@ -31,48 +31,43 @@
 /* ---- the run file: one directory per line, that of this incarnation last */
 
 /* Before version 0.3 the boot id, pid and start time of the guard preceded the directory. */
-static int note_run(struct tfc__agent *agent, const char *line)
-{
-	struct previous *previous = &agent->previous;
-	const char *dir = strchr(line, '/');
-	if (!dir || !tfc__stale_dirs_is_name(dir))
-		return TFC_OK;
-	if (dir != line && !previous->old_dir && !(previous->old_dir = strdup(dir)))
-		return TFC_ENOMEM;
-	tfc__strv_add(&previous->dirs, dir);
-	return previous->dirs.is_failed ? TFC_ENOMEM : tfc__stale_dirs_note(agent, dir);
-}
-
 static int read_runs(struct tfc__agent *agent, const char *path)
 {
+	struct previous *previous = &agent->previous;
 	char *text = malloc(FILE_MAX), *rest = text, *line;
 	int code = text ? TFC_OK : TFC_ENOMEM;
-	if (code == TFC_OK && tfc__read_text(path, text, FILE_MAX) > 0)
-		while (code == TFC_OK && (line = strsep(&rest, "\n")))
-			code = note_run(agent, line);
+	if (text && tfc__read_text(path, text, FILE_MAX) <= 0)
+		rest = NULL;
+	while (code == TFC_OK && (line = strsep(&rest, "\n"))) {
+		const char *dir = strchr(line, '/');
+		if (!dir || !tfc__stale_dirs_is_name(dir))
+			continue;
+		if (dir != line && !previous->old_dir)
+			previous->old_dir = strdup(dir);
+		tfc__strv_add(&previous->dirs, dir);
+		if ((dir != line && !previous->old_dir) || previous->dirs.is_failed)
+			code = TFC_ENOMEM;
+		else
+			code = tfc__stale_dirs_note(agent, dir);
+	}
 	free(text);
 	return code;
 }
 
-/* Writes those that still exist, and this one's. */
-static void list_runs(const struct tfc__agent *agent, struct tfc__buf *text)
-{
-	const struct tfc__strv *dirs = &agent->previous.dirs;
-	for (size_t i = 0; i < dirs->count; i++) {
-		int lock = tfc__dir_lock_open(dirs->items[i], false);
-		if (lock >= 0) {
-			tfc__buf_addf(text, "%s\n", dirs->items[i]);
-			close(lock);
-		}
-	}
-	tfc__buf_addf(text, "%s\n", agent->run_dir);
-}
-
+/* Writes the directories that still exist, and this incarnation's. */
 static int write_runs(const struct tfc__agent *agent, const char *path, tfc_error *error)
 {
+	const struct tfc__strv *dirs = &agent->previous.dirs;
 	struct tfc__buf text = {0};
 	char *fresh = NULL;
-	list_runs(agent, &text);
+	for (size_t i = 0; i < dirs->count; i++) {
+		int lock = tfc__dir_lock_open(dirs->items[i], false);
+		if (lock < 0)
+			continue;
+		tfc__buf_addf(&text, "%s\n", dirs->items[i]);
+		close(lock);
+	}
+	tfc__buf_addf(&text, "%s\n", agent->run_dir);
 	int code = text.is_failed || asprintf(&fresh, "%s.new", path) < 0
 			   ? tfc__fail_nomem(error, "agent")
 			   : TFC_OK;
@@ -98,20 +93,6 @@ static bool has_old_dir(const struct previous *previous)
 	       S_ISDIR(status.st_mode) && status.st_uid == geteuid();
 }
 
-static void say_overdue(struct tfc__agent *agent, const struct tfc__task_locks *locks)
-{
-	struct previous *previous = &agent->previous;
-	if (!previous->is_overdue)
-		tfc__log(agent->ctx, TFC_LOG_ERROR, "agent", "",
-			 locks->has_tasks
-				 ? "tasks of this node's previous incarnation have not ended in "
-				   "time; still waiting (\"fuser -v %.200s\" lists their processes)"
-				 : "the guard of this node's previous incarnation has not ended in "
-				   "time (\"fuser -v %.200s\" lists its processes)",
-			 previous->state_dir);
-	previous->is_overdue = true;
-}
-
 /*
  * Whether the wait is over. While a task may be alive, it is not. A guard without tasks has only
  * one thing left to do, which it does at once: to kill what a killed shim has left. A guard that is
@@ -124,48 +105,38 @@ static bool previous_are_over(struct tfc__agent *agent)
 	struct tfc__task_locks locks = {.has_tasks = true};
 	bool is_known = tfc__task_lock_query(previous->state, &locks) == 0;
 	bool is_over = is_known && !locks.has_tasks && !locks.has_guard && !has_old_dir(previous);
-	if (!is_over && tfc__now() >= previous->due)
-		say_overdue(agent, &locks);
+	if (!is_over && tfc__now() >= previous->due && !previous->is_overdue) {
+		previous->is_overdue = true;
+		tfc__log(agent->ctx, TFC_LOG_ERROR, "agent", "",
+			 locks.has_tasks
+				 ? "tasks of this node's previous incarnation have not ended in "
+				   "time; still waiting (\"fuser -v %.200s\" lists their processes)"
+				 : "the guard of this node's previous incarnation has not ended in "
+				   "time (\"fuser -v %.200s\" lists its processes)",
+			 previous->state_dir);
+	}
 	previous->is_over = is_over;
 	return is_over || (!locks.has_tasks && previous->is_overdue);
-}
-
-static int note_dirs(struct tfc__agent *agent)
-{
-	const struct tfc__strv *dirs = &agent->previous.dirs;
-	int code = TFC_OK;
-	for (size_t i = 0; code == TFC_OK && i < dirs->count; i++)
-		code = tfc__stale_dirs_note(agent, dirs->items[i]);
-	return code;
 }
 
 static void on_check(struct tfc__timer *timer)
 {
 	struct tfc__agent *agent = tfc__container_of(timer, struct tfc__agent, previous.timer);
+	const struct tfc__strv *dirs = &agent->previous.dirs;
+	int code = TFC_OK;
 	if (!previous_are_over(agent)) {
 		tfc__timer_set(timer, tfc__now() + CHECK_INTERVAL);
 		return;
 	}
 	agent->previous.is_awaited = false;
-	if (note_dirs(agent) == TFC_OK) /* otherwise a later incarnation removes them */
+	for (size_t i = 0; code == TFC_OK && i < dirs->count; i++)
+		code = tfc__stale_dirs_note(agent, dirs->items[i]);
+	if (code == TFC_OK) /* otherwise a later incarnation removes them */
 		tfc__stale_dirs_remove(agent);
 	TFC__LIST_EACH (link, &agent->previous.parked) {
 		tfc__list_remove(link);
 		tfc__work_schedule(tfc__container_of(link, struct tfc__work, link));
 	}
-}
-
-static void begin_wait(struct tfc__agent *agent, const struct tfc__task_locks *locks)
-{
-	struct previous *previous = &agent->previous;
-	uint64_t longest = locks->grace_ms * TFC__MS + MARGIN;
-	previous->is_awaited = true;
-	previous->due = tfc__now() + longest;
-	tfc__timer_set(&previous->timer, tfc__now() + CHECK_INTERVAL);
-	tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", "",
-		 "waiting up to %u s for the tasks of this node's previous incarnation to end "
-		 "(\"fuser -v %.200s\" lists their processes)",
-		 (unsigned)(longest / TFC__SECOND), previous->state_dir);
 }
 
 /* ---- interface */
@@ -208,8 +179,16 @@ int tfc__incarnation_begin(struct tfc__agent *agent, tfc_error *error)
 		return tfc__fail_nomem(error, "agent");
 	}
 	previous->is_over = !locks.has_tasks && !locks.has_guard && !has_old_dir(previous);
-	if (!previous->is_over)
-		begin_wait(agent, &locks);
+	if (!previous->is_over) {
+		uint64_t longest = locks.grace_ms * TFC__MS + MARGIN;
+		previous->is_awaited = true;
+		previous->due = tfc__now() + longest;
+		tfc__timer_set(&previous->timer, tfc__now() + CHECK_INTERVAL);
+		tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", "",
+			 "waiting up to %u s for the tasks of this node's previous incarnation to "
+			 "end (\"fuser -v %.200s\" lists their processes)",
+			 (unsigned)(longest / TFC__SECOND), previous->state_dir);
+	}
 	code = write_runs(agent, path, error);
 	free(path);
 	return code;

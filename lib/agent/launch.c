@@ -70,24 +70,12 @@ static bool had_notice(const struct agent_task *task, const tfc_process_event *p
  * ended since. The kernel keeps no trace of that, but the task's output shows that it could not
  * bind. A program that can never bind is stopped by its restart limit.
  */
-static void explain_bind_failure(struct agent_task *task, struct tfc__task_event *event)
-{
-	const char *words = find_words(task, bind_failures);
-	if (!words)
-		return;
-	tfc__fail(task->error, TFC_EBUSY, "agent", 0,
-		  "the task could not bind port %u (\"%s\"); either another process listened there "
-		  "for a moment, or the task binds without SO_REUSEADDR (port_handover)",
-		  task->port, words);
-	event->end.is_bind_failed = true;
-	event->text = task->error->text;
-}
-
 static void explain_end(struct agent_task *task, struct tfc__task_event *event)
 {
 	bool is_failure = event->end.reason == TFC_EXIT_CODE && event->end.status != 0;
 	bool is_window_open = task->listener == LISTENER_AWAITED ||
 			      task->listener == LISTENER_DOUBTED;
+	const char *words = NULL;
 	/* Without the shim the task's own listeners seemed foreign; they have ended by now. */
 	if (task->listener == LISTENER_FOREIGN && event->end.reason == TFC_EXIT_LOST) {
 		task->listener = LISTENER_NONE;
@@ -95,25 +83,20 @@ static void explain_end(struct agent_task *task, struct tfc__task_event *event)
 	}
 	if (is_failure && task->hold && task->listener != LISTENER_FOREIGN &&
 	    !tfc__agent_find_foreign_listener(task) && is_window_open)
-		explain_bind_failure(task, event);
+		words = find_words(task, bind_failures);
+	if (words) {
+		tfc__fail(task->error, TFC_EBUSY, "agent", 0,
+			  "the task could not bind port %u (\"%s\"); either another process "
+			  "listened there for a moment, or the task binds without SO_REUSEADDR "
+			  "(port_handover)",
+			  task->port, words);
+		event->end.is_bind_failed = true;
+		event->text = task->error->text;
+	}
 	if (task->listener == LISTENER_FOREIGN) {
 		event->end.is_port_occupied = true;
 		event->text = task->error->text;
 	}
-}
-
-/*
- * With port_handover "release" only the task had the port: acquire it again before another program
- * does.
- */
-static void close_bind_window(struct agent_task *task)
-{
-	if (!task->hold)
-		return;
-	if (tfc__port_is_lost(task->hold))
-		tfc__agent_hold_port(task);
-	else
-		tfc_port_hold_set_open(task->hold, 0);
 }
 
 struct tfc__task_event tfc__agent_process_event(const tfc_process_event *process)
@@ -137,31 +120,31 @@ struct tfc__task_event tfc__agent_process_event(const tfc_process_event *process
 	return event;
 }
 
-/* A shim that was killed could not report the end of the log. */
-static uint64_t find_log_end(const struct agent_task *task, const tfc_process_event *process)
-{
-	char name[TFC__LOG_NAME_SIZE];
-	if (process->reason != TFC_EXIT_LOST)
-		return process->log_end;
-	tfc__agent_log_name(task->job, task->number, name);
-	return tfc__log_end(task->job->log_dir, name);
-}
-
 static void attempt_ended(struct agent_task *task, const tfc_process_event *process)
 {
+	struct tfc__agent *agent = task->job->agent;
 	struct tfc__task_event event = tfc__agent_process_event(process);
-	event.end.log_end = find_log_end(task, process);
+	event.end.log_end = process->log_end;
+	if (process->reason == TFC_EXIT_LOST) { /* a killed shim could not report it */
+		char name[TFC__LOG_NAME_SIZE];
+		tfc__agent_log_name(task->job, task->number, name);
+		event.end.log_end = tfc__log_end(task->job->log_dir, name);
+	}
 	tfc__agent_unwatch_listener(task);
 	tfc__stall_fini(task);
 	explain_end(task, &event);
 	event.end.had_notice = had_notice(task, process);
-	close_bind_window(task);
+	/* With port_handover "release" only the task had the port: acquire it again before another
+	 * program does. */
+	if (task->hold && tfc__port_is_lost(task->hold))
+		tfc__agent_hold_port(task);
+	else if (task->hold)
+		tfc_port_hold_set_open(task->hold, 0);
 	tfc_process_close(task->process);
 	task->process = NULL;
 	task->pid = 0;
 	task->attempt_state = ATTEMPT_NONE;
 	task->listener = LISTENER_NONE;
-	struct tfc__agent *agent = task->job->agent;
 	if (agent->hooks.after_exit) {
 		tfc_task_info info;
 		tfc__agent_task_info(task, &info);
@@ -312,22 +295,6 @@ void tfc__agent_set_spec(struct tfc__agent_job *job, uint32_t generation, const 
 	job->spec_generation = generation;
 }
 
-/* Whether the launch waits until the guard has room. */
-static bool waits_for_guard(struct agent_task *task)
-{
-	struct tfc__agent *agent = task->job->agent;
-	if (tfc__list_is_empty(&agent->waiting) && !tfc__guard_is_busy(agent->ctx) &&
-	    agent->launched < LAUNCHES_PER_TURN) {
-		agent->launched++;
-		tfc__work_schedule(&agent->guard_is_free);
-		return false;
-	}
-	task->attempt_state = ATTEMPT_WAITING;
-	tfc__list_append(&agent->waiting, &task->waiting_link);
-	tfc__guard_when_free(agent->ctx, &agent->guard_is_free);
-	return true;
-}
-
 void tfc__waiting_resume(struct tfc__work *work)
 {
 	struct tfc__agent *agent = tfc__container_of(work, struct tfc__agent, guard_is_free);
@@ -350,6 +317,7 @@ void tfc__waiting_resume(struct tfc__work *work)
 void tfc__agent_launch(struct tfc__agent_job *job, uint32_t number, uint32_t attempt,
 		       uint32_t generation)
 {
+	struct tfc__agent *agent = job->agent;
 	struct agent_task *task = &job->tasks[number];
 	task->attempt = attempt;
 	task->generation = generation;
@@ -359,7 +327,14 @@ void tfc__agent_launch(struct tfc__agent_job *job, uint32_t number, uint32_t att
 		tfc__fail(task->error, TFC_EINVAL, "agent", 0, "no cluster spec of generation %u",
 			  generation);
 		tfc__agent_reply(task, REPLY_REFUSED);
-	} else if (!waits_for_guard(task)) {
+	} else if (tfc__list_is_empty(&agent->waiting) && !tfc__guard_is_busy(agent->ctx) &&
+		   agent->launched < LAUNCHES_PER_TURN) {
+		agent->launched++;
+		tfc__work_schedule(&agent->guard_is_free);
 		launch_now(task);
+	} else {
+		task->attempt_state = ATTEMPT_WAITING;
+		tfc__list_append(&agent->waiting, &task->waiting_link);
+		tfc__guard_when_free(agent->ctx, &agent->guard_is_free);
 	}
 }

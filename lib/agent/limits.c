@@ -18,49 +18,37 @@ static const struct tfc__user *user_of(const struct agent_task *task)
 	return &job->users[task->role - job->info.job->roles];
 }
 
-/* A process that is not root can only use its own user. */
-static bool is_possible(const struct tfc__user *user)
+int tfc__limits_begin(struct tfc__agent_job *job, tfc_error *error)
 {
-	return geteuid() == 0 || (user->uid == geteuid() && user->gid == getegid());
-}
-
-static int find_user(struct tfc__agent_job *job, uint32_t role, tfc_error *error)
-{
-	const char *name = job->info.job->roles[role].name;
-	const char *text = job->info.job->roles[role].user;
-	int code = tfc__user_find(text, TFC__PASSWD_FILE, TFC__GROUP_FILE, error,
-				  &job->users[role]);
-	if (code == TFC_OK && !is_possible(&job->users[role]))
-		code = tfc__fail(error, TFC_EACCES, "agent", 0,
-				 "only a host that runs as root can run tasks as user \"%.60s\"",
-				 text);
-	return code < 0 ? tfc__fail_prefix(error, code, "roles.%s.user: ", name) : TFC_OK;
-}
-
-/* Lets other users pass through the agent's and the job's private directories. */
-static int open_ways(const struct tfc__agent_job *job, tfc_error *error)
-{
-	const char *dirs[] = {job->agent->run_dir, job->run_dir};
-	for (size_t i = 0; i < 2; i++)
+	const tfc_job *definition = job->info.job;
+	for (uint32_t i = 0; i < definition->role_count; i++) {
+		const struct tfc__role *role = &definition->roles[i];
+		if (!role->user || !role->count)
+			continue;
+		if (!job->users)
+			job->users = calloc(definition->role_count, sizeof(*job->users));
+		if (!job->users)
+			return tfc__fail_nomem(error, "agent");
+		struct tfc__user *user = &job->users[i];
+		int code = tfc__user_find(role->user, TFC__PASSWD_FILE, TFC__GROUP_FILE, error,
+					  user);
+		bool is_own = user->uid == geteuid() && user->gid == getegid();
+		if (code == TFC_OK && geteuid() != 0 && !is_own)
+			code = tfc__fail(error, TFC_EACCES, "agent", 0,
+					 "only a host that runs as root can run tasks as user "
+					 "\"%.60s\"",
+					 role->user);
+		if (code < 0)
+			return tfc__fail_prefix(error, code, "roles.%s.user: ", role->name);
+	}
+	/* Other users pass through the agent's and the job's private directories. */
+	const char *const dirs[] = {job->agent->run_dir, job->run_dir};
+	for (size_t i = 0; job->users && !job->is_plan && i < 2; i++)
 		if (chmod(dirs[i], MODE_PASSABLE) < 0)
 			return tfc__fail_errno(error, "agent", errno,
 					       "cannot make \"%s\" accessible to the task's user",
 					       dirs[i]);
 	return TFC_OK;
-}
-
-int tfc__limits_begin(struct tfc__agent_job *job, tfc_error *error)
-{
-	const tfc_job *definition = job->info.job;
-	int code = TFC_OK;
-	for (uint32_t i = 0; i < definition->role_count && code == TFC_OK; i++) {
-		if (!definition->roles[i].user || !definition->roles[i].count)
-			continue;
-		if (!job->users)
-			job->users = calloc(definition->role_count, sizeof(*job->users));
-		code = job->users ? find_user(job, i, error) : tfc__fail_nomem(error, "agent");
-	}
-	return code == TFC_OK && job->users && !job->is_plan ? open_ways(job, error) : code;
 }
 
 void tfc__limits_end(struct tfc__agent_job *job)

@@ -114,47 +114,37 @@ static uint32_t count_blocked(pid_t pid)
 /* ---- requests */
 
 /* The pidfd ensures that the process whose state was read is the one that gets the signal. */
-static bool ask(struct stacks *stacks, pid_t pid)
-{
-	struct signals signals;
-	struct dump *dump = &stacks->dumps[stacks->count];
-	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (fd < 0)
-		return false;
-	bool is_asked = false;
-	if (read_process_signals(pid, &signals) && signals.caught & STACKS_BIT) {
-		bool is_stopped = signals.state == 'T';
-		*dump = (struct dump){pid, count_blocked(pid)};
-		is_asked = (!is_stopped || stacks->is_ending) &&
-			   syscall(SYS_pidfd_send_signal, fd, STACKS_SIGNAL, NULL, 0) == 0;
-		if (is_asked && is_stopped)
-			syscall(SYS_pidfd_send_signal, fd, SIGCONT, NULL, 0);
-	}
-	close(fd);
-	return is_asked;
-}
-
-static bool ask_one(void *user, pid_t pid)
+static bool request_dump(void *user, pid_t pid)
 {
 	struct stacks *stacks = user;
-	stacks->count += ask(stacks, pid);
+	struct signals signals;
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (fd < 0)
+		return true;
+	if (read_process_signals(pid, &signals) && signals.caught & STACKS_BIT) {
+		bool is_stopped = signals.state == 'T';
+		stacks->dumps[stacks->count] = (struct dump){pid, count_blocked(pid)};
+		if ((!is_stopped || stacks->is_ending) &&
+		    syscall(SYS_pidfd_send_signal, fd, STACKS_SIGNAL, NULL, 0) == 0) {
+			stacks->count++;
+			if (is_stopped)
+				syscall(SYS_pidfd_send_signal, fd, SIGCONT, NULL, 0);
+		}
+	}
+	close(fd);
 	return stacks->count < PROCESSES_MAX;
 }
 
 /* A process that has ended counts as written. */
-static bool is_written(const struct dump *dump)
-{
-	struct signals signals;
-	if (!read_process_signals(dump->pid, &signals))
-		return true;
-	return !(signals.pending & STACKS_BIT) && count_blocked(dump->pid) <= dump->blocked;
-}
-
 static bool are_written(const struct stacks *stacks)
 {
-	for (uint32_t i = 0; i < stacks->count; i++)
-		if (!is_written(&stacks->dumps[i]))
+	for (uint32_t i = 0; i < stacks->count; i++) {
+		const struct dump *dump = &stacks->dumps[i];
+		struct signals signals;
+		if (read_process_signals(dump->pid, &signals) &&
+		    (signals.pending & STACKS_BIT || count_blocked(dump->pid) > dump->blocked))
 			return false;
+	}
 	return true;
 }
 
@@ -183,21 +173,7 @@ static void read_stack(const struct agent_task *task, struct stacks *stacks)
 
 /* ---- the event */
 
-static const char *outcome_of(const struct stacks *stacks)
-{
-	if (!stacks->count)
-		return "it prints no Python stacks";
-	return stacks->is_done ? "its stacks are in its log" : "its stacks may be missing";
-}
-
-static enum tfc__activity activity_of(const struct stacks *stacks)
-{
-	if (stacks->stop[0])
-		return TFC__ACTIVITY_STOPPED;
-	return stacks->stack.activity ? stacks->stack.activity : TFC__ACTIVITY_UNKNOWN;
-}
-
-static void answer(struct agent_task *task)
+static void notify_stacks(struct agent_task *task)
 {
 	char text[160] = "";
 	struct tfc__task_event event = {.kind = TFC__AGENT_STACKED,
@@ -207,8 +183,13 @@ static void answer(struct agent_task *task)
 	if (stacks) {
 		const char *place = stacks->stop[0] ? stacks->stop : stacks->stack.place;
 		snprintf(text, sizeof(text), "%s%s%s", place, *place ? "; " : "",
-			 outcome_of(stacks));
-		event.activity = activity_of(stacks);
+			 !stacks->count    ? "it prints no Python stacks"
+			 : stacks->is_done ? "its stacks are in its log"
+					   : "its stacks may be missing");
+		if (stacks->stop[0])
+			event.activity = TFC__ACTIVITY_STOPPED;
+		else if (stacks->stack.activity)
+			event.activity = stacks->stack.activity;
 		event.silent_ms = stacks->silent_ms;
 	}
 	task->silence.stack_at = tfc__now();
@@ -231,48 +212,40 @@ void tfc__stacks_tick(struct tfc__timer *timer)
 	if (stacks && stacks->is_done)
 		read_stack(task, stacks);
 	if (!stacks || is_complete(stacks) || now >= stacks->until) {
-		answer(task);
+		notify_stacks(task);
 		return;
 	}
 	stacks->is_done = are_written(stacks);
 	tfc__timer_set(timer, now + PAUSE);
 }
 
-/* Since its last output, or since the start of a silence in progress. */
-static uint32_t silent_ms_of(const struct agent_task *task, uint64_t last_output)
-{
-	uint64_t now = tfc__wall();
-	uint64_t ms = now > last_output ? (now - last_output) / TFC__MS : 0;
-	if (task->silence.from)
-		ms = (tfc__now() - task->silence.from) / TFC__MS;
-	return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
-}
-
-static void begin(const struct agent_task *task, struct stacks *stacks, pid_t root)
-{
-	char name[TFC__LOG_NAME_SIZE];
-	uint64_t written;
-	stacks->until = tfc__now() + PATIENCE;
-	tfc__agent_log_name(task->job, task->number, name);
-	if (tfc__log_newest(tfc__agent_log_dir(task->job), name, &stacks->log_position, &written) ==
-	    0)
-		stacks->silent_ms = silent_ms_of(task, written);
-	tfc__activity_describe_stop(task, stacks->stop, sizeof(stacks->stop));
-	tfc__owner_each_in_tree(root, ask_one, stacks);
-}
-
 void tfc__agent_stacks(struct tfc__agent_job *job, uint32_t number, bool is_ending)
 {
 	struct agent_task *task = &job->tasks[number];
-	pid_t root = task->attempt_state == ATTEMPT_STARTED ? tfc__process_shim(task->process) : 0;
+	struct stacks *stacks = calloc(1, sizeof(*stacks));
 	free(task->stacks);
-	task->stacks = calloc(1, sizeof(*task->stacks));
-	if (task->stacks) {
-		task->stacks->is_ending = is_ending;
-		if (root)
-			begin(task, task->stacks, root);
-	}
+	task->stacks = stacks;
 	tfc__timer_set(&task->stacks_timer, tfc__now() + PAUSE);
+	if (!stacks)
+		return;
+	stacks->is_ending = is_ending;
+	pid_t root = task->attempt_state == ATTEMPT_STARTED ? tfc__process_shim(task->process) : 0;
+	if (!root)
+		return;
+	char name[TFC__LOG_NAME_SIZE];
+	uint64_t last_output, now = tfc__wall();
+	stacks->until = tfc__now() + PATIENCE;
+	tfc__agent_log_name(job, number, name);
+	if (tfc__log_newest(tfc__agent_log_dir(job), name, &stacks->log_position, &last_output) ==
+	    0) {
+		/* since its last output, or since the start of a silence in progress */
+		uint64_t ms = now > last_output ? (now - last_output) / TFC__MS : 0;
+		if (task->silence.from)
+			ms = (tfc__now() - task->silence.from) / TFC__MS;
+		stacks->silent_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+	}
+	tfc__activity_describe_stop(task, stacks->stop, sizeof(stacks->stop));
+	tfc__owner_each_in_tree(root, request_dump, stacks);
 }
 
 void tfc__stacks_end(struct agent_task *task)

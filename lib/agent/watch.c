@@ -55,23 +55,14 @@ void tfc__agent_unwatch_listener(struct agent_task *task)
 	task->job->agent->urgent -= is_urgent(task);
 }
 
-static void describe_foreign_listener(struct agent_task *task, const tfc_port_listener *listener)
-{
-	char who[128] = "";
-	if (listener->pid)
-		snprintf(who, sizeof(who), ", pid %d (%s)", (int)listener->pid, listener->program);
-	tfc__fail(task->error, TFC_EBUSY, "agent", 0, "foreign listener on port %u: uid %u%s",
-		  task->port, listener->uid, who);
-}
-
 bool tfc__agent_is_ready(const struct agent_task *task)
 {
 	return task->attempt_state == ATTEMPT_STARTED &&
 	       (task->listener == LISTENER_OWN || !is_urgent(task));
 }
 
-/* The current listener: 1 the task itself, 0 none, -1 another program. */
-static int who_listens(struct agent_task *task)
+/* The current listener: 1 the task itself, 0 none, -1 another program, with task->error. */
+static int query_listener(struct agent_task *task)
 {
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
 	pid_t root = task->process ? tfc__process_shim(task->process) : 0;
@@ -80,13 +71,17 @@ static int who_listens(struct agent_task *task)
 		return 0;
 	if (listener.is_ours)
 		return 1;
-	describe_foreign_listener(task, &listener);
+	char who[128] = "";
+	if (listener.pid)
+		snprintf(who, sizeof(who), ", pid %d (%s)", (int)listener.pid, listener.program);
+	tfc__fail(task->error, TFC_EBUSY, "agent", 0, "foreign listener on port %u: uid %u%s",
+		  task->port, listener.uid, who);
 	return -1;
 }
 
 bool tfc__agent_find_foreign_listener(struct agent_task *task)
 {
-	if (who_listens(task) < 0)
+	if (query_listener(task) < 0)
 		task->listener = LISTENER_FOREIGN;
 	return task->listener == LISTENER_FOREIGN;
 }
@@ -96,9 +91,9 @@ bool tfc__agent_find_foreign_listener(struct agent_task *task)
  * between the query of the sockets and that of /proc. It counts as foreign only when it is seen
  * twice in a row.
  */
-static void check(struct agent_task *task)
+static void check_listener(struct agent_task *task)
 {
-	int who = who_listens(task);
+	int who = query_listener(task);
 	if (who == 0)
 		return;
 	if (who < 0 && (task->listener != LISTENER_DOUBTED || tfc__port_is_searching(task->hold))) {
@@ -127,23 +122,19 @@ static void on_listener(void *user, uint16_t port, uint32_t uid, uint32_t inode)
 		struct agent_task *task = tfc__container_of(link, struct agent_task, watch_link);
 		if (task->port == port) {
 			if (agent->checks++ < CHECKS_MAX)
-				check(task);
+				check_listener(task);
 			return; /* the callback may have changed the list */
 		}
 	}
 }
 
-static uint64_t next_pause(const struct tfc__agent *agent)
-{
-	uint64_t pause = agent->watch_pause * (agent->urgent ? 2 : IDLE_FACTOR);
-	uint64_t max = agent->urgent ? PAUSE_MAX : IDLE_MAX;
-	return pause < max ? pause : max;
-}
-
 void tfc__agent_watch_tick(struct tfc__timer *timer)
 {
 	struct tfc__agent *agent = tfc__container_of(timer, struct tfc__agent, watch_timer);
-	agent->watch_pause = next_pause(agent);
+	uint64_t max = agent->urgent ? PAUSE_MAX : IDLE_MAX;
+	agent->watch_pause *= agent->urgent ? 2 : IDLE_FACTOR;
+	if (agent->watch_pause > max)
+		agent->watch_pause = max;
 	agent->checks = 0;
 	tfc__port_each_listener(agent->ctx, 1, UINT16_MAX, on_listener, agent);
 	arm(agent);
