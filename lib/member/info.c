@@ -40,18 +40,6 @@ static bool is_word(const char *text, size_t len, const char *more)
 	return true;
 }
 
-static int check_name(const char *name, tfc_error *error)
-{
-	if (!name || !*name)
-		return FAIL(error, "name: missing");
-	if (!is_word(name, strlen(name), "._-"))
-		return FAIL(error,
-			    "name: must be 1 to %d letters, digits, '.', '_' and '-', a letter or "
-			    "digit first, not \"%.40s\"",
-			    NAME_MAX_LEN, name);
-	return TFC_OK;
-}
-
 static int check_address(const char *address, tfc_error *error)
 {
 	static const char tcp[] = "tcp://";
@@ -67,15 +55,6 @@ static int check_address(const char *address, tfc_error *error)
 			return TFC_OK;
 	}
 	return FAIL(error, "address: must be \"tcp://HOST:PORT\", not \"%.80s\"", address);
-}
-
-static int check_node_id(const char *node_id, tfc_error *error)
-{
-	size_t len = strlen(node_id);
-	if (len < 16 || len > 64 || strspn(node_id, "0123456789abcdef") != len)
-		return FAIL(error, "node_id: must be 16 to 64 hexadecimal digits, not \"%.70s\"",
-			    node_id);
-	return TFC_OK;
 }
 
 int tfc__member_check_label(const char *label, tfc_error *error)
@@ -121,15 +100,25 @@ static int check_labels(const char *const *labels, tfc_error *error)
 
 int tfc__member_check(const tfc_member_info *info, tfc_error *error)
 {
-	int code = check_name(info->name, error);
-	if (code == TFC_OK && info->address)
-		code = check_address(info->address, error);
-	if (code == TFC_OK && info->node_id)
-		code = check_node_id(info->node_id, error);
-	if (code == TFC_OK && info->gpus > GPUS_MAX)
-		code = FAIL(error, "gpus: must be a whole number from 0 to %d, not %u", GPUS_MAX,
+	if (!info->name || !*info->name)
+		return FAIL(error, "name: missing");
+	if (!is_word(info->name, strlen(info->name), "._-"))
+		return FAIL(error,
+			    "name: must be 1 to %d letters, digits, '.', '_' and '-', a letter or "
+			    "digit first, not \"%.40s\"",
+			    NAME_MAX_LEN, info->name);
+	int code = info->address ? check_address(info->address, error) : TFC_OK;
+	if (code < 0)
+		return code;
+	size_t len = info->node_id ? strlen(info->node_id) : 0;
+	if (info->node_id &&
+	    (len < 16 || len > 64 || strspn(info->node_id, "0123456789abcdef") != len))
+		return FAIL(error, "node_id: must be 16 to 64 hexadecimal digits, not \"%.70s\"",
+			    info->node_id);
+	if (info->gpus > GPUS_MAX)
+		return FAIL(error, "gpus: must be a whole number from 0 to %d, not %u", GPUS_MAX,
 			    info->gpus);
-	return code == TFC_OK ? check_labels(info->labels, error) : code;
+	return check_labels(info->labels, error);
 }
 
 /* ---- copies */

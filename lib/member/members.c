@@ -30,25 +30,18 @@ static bool is_probed(const struct tfc__member_row *row)
 	return !tfc__list_is_empty(&row->probe.link);
 }
 
-static void warn_of_cut(struct tfc__members *members, bool was_cut_off)
-{
-	if (members->probes.is_cut_off == was_cut_off)
-		return;
-	if (was_cut_off)
-		tfc__log(members->ctx, TFC_LOG_INFO, "member", "",
-			 "enough members respond again to judge the others");
-	else
-		tfc__log(members->ctx, TFC_LOG_WARNING, "member", "",
-			 "more than a third of the members became unreachable at once; this node "
-			 "may be the one that is cut off, and declares no unreachable member down");
-}
-
-static void tick(struct tfc__timer *timer)
+static void tick_probes(struct tfc__timer *timer)
 {
 	struct tfc__members *members = tfc__container_of(timer, struct tfc__members, timer);
 	bool was_cut_off = members->probes.is_cut_off;
 	tfc__probes_tick(&members->probes, tfc__now());
-	warn_of_cut(members, was_cut_off);
+	if (was_cut_off && !members->probes.is_cut_off)
+		tfc__log(members->ctx, TFC_LOG_INFO, "member", "",
+			 "enough members respond again to judge the others");
+	if (!was_cut_off && members->probes.is_cut_off)
+		tfc__log(members->ctx, TFC_LOG_WARNING, "member", "",
+			 "more than a third of the members became unreachable at once; this node "
+			 "may be the one that is cut off, and declares no unreachable member down");
 	set_probe_timer(members);
 	tfc__members_keep(members);
 	TFC__LIST_EACH (link, &members->all) {
@@ -99,23 +92,6 @@ void tfc__members_left(struct tfc__members *members, struct tfc__member *member)
 		tfc__members_set_state(members, row, TFC_MEMBER_LEFT);
 }
 
-static void start_probe(struct tfc__members *members, struct tfc__member_row *row)
-{
-	bool is_judged = members->ops.flags & TFC_MEMBERSHIP_REPORTS_STATES;
-	if (row->member.is_self || !row->member.address || is_judged || is_probed(row))
-		return;
-	tfc__probe_add(&members->probes, &row->probe, tfc__now());
-	set_probe_timer(members);
-}
-
-static void end_probe(struct tfc__members *members, struct tfc__member_row *row)
-{
-	if (!is_probed(row))
-		return;
-	tfc__probe_remove(&members->probes, &row->probe);
-	set_probe_timer(members);
-}
-
 /* ---- functions for backends */
 
 struct tfc__members *tfc__members_of(tfc_membership *membership)
@@ -146,7 +122,7 @@ static int enter(tfc_membership *membership, const char *name, struct tfc__membe
 	return TFC_OK;
 }
 
-static int put(struct tfc__members *members, const tfc_member_info *info)
+static int put_member(struct tfc__members *members, const tfc_member_info *info)
 {
 	struct tfc__member_row *row = tfc__member_row_find(members, info->name);
 	bool is_new = !row;
@@ -165,7 +141,11 @@ static int put(struct tfc__members *members, const tfc_member_info *info)
 	if (is_new || row->member.is_out)
 		tfc__members_note(members, row, TFC__MEMBER_ADDED);
 	row->member.is_out = false;
-	start_probe(members, row);
+	bool is_judged = members->ops.flags & TFC_MEMBERSHIP_REPORTS_STATES;
+	if (!row->member.is_self && row->member.address && !is_judged && !is_probed(row)) {
+		tfc__probe_add(&members->probes, &row->probe, tfc__now());
+		set_probe_timer(members);
+	}
 	return TFC_OK;
 }
 
@@ -180,7 +160,7 @@ int tfc_membership_put(tfc_membership *membership, const tfc_member_info *info)
 	code = tfc__options_copy(&known, sizeof(known), info, "member", "tfc_member_info", error);
 	if (code == TFC_OK)
 		code = tfc__member_check(&known, error);
-	if (code == TFC_OK && (code = put(members, &known)) == TFC_ENOMEM)
+	if (code == TFC_OK && (code = put_member(members, &known)) == TFC_ENOMEM)
 		tfc__fail_nomem(error, "member");
 	return code;
 }
@@ -195,7 +175,10 @@ int tfc_membership_remove(tfc_membership *membership, const char *name)
 	if (row->member.is_self)
 		return tfc__ctx_fail(members->ctx, TFC_ESTATE, "member", 0,
 				     "cannot remove member \"%s\": it is this node", name);
-	end_probe(members, row);
+	if (is_probed(row)) {
+		tfc__probe_remove(&members->probes, &row->probe);
+		set_probe_timer(members);
+	}
 	row->has_reported = false;
 	row->member.is_out = true;
 	members->count--;
@@ -249,15 +232,6 @@ void tfc__members_drop(struct tfc__members *members)
 		free_members(members);
 }
 
-/* There are no watchers yet; later ones find these members in the table. */
-static void forget_unreported(struct tfc__members *members)
-{
-	TFC__LIST_EACH (link, &members->all) {
-		tfc__member_row_of(link)->unreported = 0;
-	}
-	tfc__work_cancel(&members->reporting);
-}
-
 static int add_self(struct tfc__members *members, const tfc_member_info *self, tfc_error *error)
 {
 	struct tfc__member_row *row;
@@ -279,8 +253,8 @@ static int add_self(struct tfc__members *members, const tfc_member_info *self, t
 	return TFC_OK;
 }
 
-static int start(struct tfc__members *members, const struct tfc__members_options *options,
-		 tfc_error *error)
+static int start_backend(struct tfc__members *members, const struct tfc__members_options *options,
+			 tfc_error *error)
 {
 	int code = tfc__options_copy(&members->ops, sizeof(members->ops), options->ops, "member",
 				     "tfc_membership_ops", error);
@@ -315,16 +289,20 @@ int tfc__members_open(tfc_ctx *ctx, const struct tfc__members_options *options, 
 	tfc__names_init(&members->names);
 	tfc__observers_init(&members->watches);
 	tfc__work_init(&members->reporting, ctx, tfc__members_report);
-	tfc__timer_init(&members->timer, ctx, tick);
+	tfc__timer_init(&members->timer, ctx, tick_probes);
 	tfc__probes_init(&members->probes, &options->times);
 	int code = add_self(members, options->self, error);
 	if (code == TFC_OK)
-		code = start(members, options, error);
+		code = start_backend(members, options, error);
 	if (code < 0) {
 		tfc__members_close(members);
 		return code;
 	}
-	forget_unreported(members);
+	/* There are no watchers yet; later ones find these members in the table. */
+	TFC__LIST_EACH (link, &members->all) {
+		tfc__member_row_of(link)->unreported = 0;
+	}
+	tfc__work_cancel(&members->reporting);
 	*ret_members = members;
 	return TFC_OK;
 }

@@ -62,20 +62,6 @@ void tfc__probe_left(struct tfc__probe *probe)
 	probe->state = TFC_MEMBER_LEFT;
 }
 
-/* A silence does not count for the time in which this process did not receive. */
-static void void_sleep(struct tfc__probes *probes, uint64_t now)
-{
-	uint64_t late = now - probes->next_at;
-	if (now <= probes->next_at || late < probes->times.period_ns)
-		return;
-	TFC__LIST_EACH (link, &probes->all) {
-		struct tfc__probe *probe = probe_of(link);
-		probe->received_at += late;
-		if (probe->received_at > now)
-			probe->received_at = now;
-	}
-}
-
 static bool is_silent(const struct tfc__probe *probe, uint64_t length, uint64_t now)
 {
 	return now - probe->received_at >= length;
@@ -95,23 +81,29 @@ static bool are_too_many_silent(const struct tfc__probes *probes, uint64_t now)
 	return silent >= 2 && 3 * silent > all;
 }
 
-static void check_member(const struct tfc__probes *probes, struct tfc__probe *probe, uint64_t now)
-{
-	bool is_there = probe->state == TFC_MEMBER_ALIVE || probe->state == TFC_MEMBER_SUSPECT;
-	probe->is_due = is_there && is_silent(probe, probes->times.period_ns / 2, now);
-	if (probe->state == TFC_MEMBER_ALIVE && is_silent(probe, probes->times.suspect_ns, now))
-		probe->state = TFC_MEMBER_SUSPECT;
-	else if (probe->state == TFC_MEMBER_SUSPECT && !probes->is_cut_off &&
-		 is_silent(probe, probes->times.down_ns, now))
-		probe->state = TFC_MEMBER_DOWN;
-}
-
 void tfc__probes_tick(struct tfc__probes *probes, uint64_t now)
 {
-	void_sleep(probes, now);
+	const struct tfc__probe_times *times = &probes->times;
+	/* A silence does not count for the time in which this process did not receive. */
+	uint64_t late = now > probes->next_at ? now - probes->next_at : 0;
+	TFC__LIST_EACH (link, &probes->all) {
+		struct tfc__probe *probe = probe_of(link);
+		if (late && late >= times->period_ns)
+			probe->received_at = probe->received_at + late < now
+						     ? probe->received_at + late
+						     : now;
+	}
 	probes->is_cut_off = are_too_many_silent(probes, now);
 	TFC__LIST_EACH (link, &probes->all) {
-		check_member(probes, probe_of(link), now);
+		struct tfc__probe *probe = probe_of(link);
+		bool is_there = probe->state == TFC_MEMBER_ALIVE ||
+				probe->state == TFC_MEMBER_SUSPECT;
+		probe->is_due = is_there && is_silent(probe, times->period_ns / 2, now);
+		if (probe->state == TFC_MEMBER_ALIVE && is_silent(probe, times->suspect_ns, now))
+			probe->state = TFC_MEMBER_SUSPECT;
+		else if (probe->state == TFC_MEMBER_SUSPECT && !probes->is_cut_off &&
+			 is_silent(probe, times->down_ns, now))
+			probe->state = TFC_MEMBER_DOWN;
 	}
-	probes->next_at = now + probes->times.period_ns;
+	probes->next_at = now + times->period_ns;
 }

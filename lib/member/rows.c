@@ -1,5 +1,5 @@
 /*
- * The rows of the table: the members and their capacity.
+ * The rows of the table: the members, their capacity, and the reports of their changes.
  */
 #include "member/members.h"
 
@@ -77,7 +77,7 @@ static bool is_same_text(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static void put_text(char **field, char **text)
+static void swap_text(char **field, char **text)
 {
 	char *older = *field;
 	*field = *text;
@@ -95,20 +95,6 @@ static bool set_offer(struct tfc__member *member, const tfc_member_info *info, c
 	tfc_strv_free(member->labels);
 	member->labels = labels;
 	return !is_same;
-}
-
-/* Labels from the member itself, or given to this node, override the backend's. */
-static bool keeps_labels(const struct tfc__members *members, const struct tfc__member_row *row)
-{
-	return row->has_reported || (row->member.is_self && members->has_own_labels);
-}
-
-static int copy_labels(const struct tfc__members *members, const struct tfc__member_row *row,
-		       const tfc_member_info *info, char ***ret_labels)
-{
-	bool is_kept = keeps_labels(members, row);
-	return tfc__labels_copy(is_kept ? (const char *const *)row->member.labels : info->labels,
-				ret_labels);
 }
 
 /* Replaces the backend's values by those from the member itself or given to this node. */
@@ -139,17 +125,21 @@ int tfc__member_row_set(struct tfc__members *members, struct tfc__member_row *ro
 {
 	struct tfc__member *member = &row->member;
 	const tfc_member_info offered = amend(members, row, info);
+	/* Labels from the member itself, or given to this node, override the backend's. */
+	bool is_kept = row->has_reported || (member->is_self && members->has_own_labels);
 	char *address = info->address ? strdup(info->address) : NULL;
 	char *node_id = info->node_id ? strdup(info->node_id) : NULL;
 	char **labels = NULL;
 	int code = (info->address && !address) || (info->node_id && !node_id) ? TFC_ENOMEM : TFC_OK;
 	if (code == TFC_OK)
-		code = copy_labels(members, row, info, &labels);
+		code = tfc__labels_copy(is_kept ? (const char *const *)member->labels
+						: info->labels,
+					&labels);
 	if (code == TFC_OK) {
 		bool is_changed = !is_same_text(member->address, address) ||
 				  !is_same_text(member->node_id, node_id);
-		put_text(&member->address, &address);
-		put_text(&member->node_id, &node_id);
+		swap_text(&member->address, &address);
+		swap_text(&member->node_id, &node_id);
 		if (set_offer(member, &offered, labels))
 			is_changed = true;
 		if (is_changed)
@@ -164,11 +154,11 @@ int tfc__members_learn(struct tfc__members *members, struct tfc__member *member,
 		       const tfc_member_info *info, tfc_error *error)
 {
 	struct tfc__member_row *row = tfc__member_row_of(&member->link);
-	tfc_member_info said = *info;
+	tfc_member_info reported = *info;
 	char **labels;
-	said.name = member->name;
-	said.address = said.node_id = NULL;
-	int code = tfc__member_check(&said, error);
+	reported.name = member->name;
+	reported.address = reported.node_id = NULL;
+	int code = tfc__member_check(&reported, error);
 	if (code < 0)
 		return code;
 	if (tfc__labels_copy(info->labels, &labels) < 0)
@@ -226,4 +216,63 @@ void tfc__member_info(const struct tfc__member *member, tfc_member_info *ret_inf
 		.is_self = member->is_self,
 		.is_draining = member->is_draining,
 	};
+}
+
+/* ---- reports: to the watchers, in a dispatch of their own */
+
+void tfc__members_note(struct tfc__members *members, struct tfc__member_row *row,
+		       enum tfc__member_change what)
+{
+	if (what == TFC__MEMBER_CHANGED && row->unreported)
+		return; /* the pending report covers this change */
+	if (what == TFC__MEMBER_ADDED && row->unreported == TFC__MEMBER_REMOVED)
+		what = TFC__MEMBER_CHANGED; /* the removal was not reported */
+	row->unreported = what;
+	tfc__work_schedule(&members->reporting);
+}
+
+void tfc__members_set_state(struct tfc__members *members, struct tfc__member_row *row,
+			    uint32_t state)
+{
+	if (row->member.state == state)
+		return;
+	row->member.state = state;
+	row->member.since_ns = tfc__now();
+	tfc__log(members->ctx, TFC_LOG_INFO, "member", row->member.name, "is %s",
+		 tfc_member_state_name(state));
+	tfc__members_note(members, row, TFC__MEMBER_CHANGED);
+}
+
+/* Returns the first row with a change to report. Starts at the front each time, since a watcher may
+ * change any row. */
+static struct tfc__member_row *next_unreported(struct tfc__members *members)
+{
+	TFC__LIST_EACH (link, &members->all) {
+		if (tfc__member_row_of(link)->unreported)
+			return tfc__member_row_of(link);
+	}
+	return NULL;
+}
+
+void tfc__members_report(struct tfc__work *work)
+{
+	struct tfc__members *members = tfc__container_of(work, struct tfc__members, reporting);
+	struct tfc__member_row *row;
+	tfc__members_keep(members);
+	while (!members->is_closed && (row = next_unreported(members))) {
+		enum tfc__member_change change = row->unreported;
+		row->unreported = 0;
+		members->reported = row;
+		tfc__observers_notify(&members->watches,
+				      &(struct tfc__member_event){&row->member, change});
+		members->reported = NULL;
+		if (change == TFC__MEMBER_REMOVED && row->member.is_out) /* not added again */
+			tfc__member_row_free(row);
+	}
+	tfc__members_drop(members);
+}
+
+void tfc__members_watch(struct tfc__members *members, struct tfc__observer *observer)
+{
+	tfc__observers_add(&members->watches, observer);
 }

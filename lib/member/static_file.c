@@ -12,7 +12,7 @@ struct tfc__static_file {
 
 /* ---- applying a new version */
 
-static const tfc_member_info *find(const struct tfc__static_list *list, const char *name)
+static const tfc_member_info *find_listed(const struct tfc__static_list *list, const char *name)
 {
 	uint32_t low = 0, high = list->count;
 	while (low < high) {
@@ -28,38 +28,23 @@ static const tfc_member_info *find(const struct tfc__static_list *list, const ch
 	return NULL;
 }
 
-static int check_self(const struct tfc__static_file *file, const struct tfc__static_list *list,
-		      tfc_error *error)
-{
-	const char *self = tfc__members_self(file->members)->name;
-	if (find(list, self))
-		return TFC_OK;
-	return tfc__fail(error, TFC_ENOENT, "member", 0,
-			 "members file \"%.80s\" does not list this node, \"%s\"; add it, or give "
-			 "the node one of the %u names listed, such as \"%s\"",
-			 file->watched.path, self, list->count, list->items[0].name);
-}
-
-/* Members that the file does not list any more are removed first, since another member may have
- * their address now. */
-static void remove_others(struct tfc__static_file *file, const struct tfc__static_list *list)
-{
-	tfc_membership *membership = tfc__members_face(file->members);
-	TFC__LIST_EACH (link, tfc__members_all(file->members)) {
-		struct tfc__member *member = tfc__container_of(link, struct tfc__member, link);
-		if (!member->is_out && !find(list, member->name))
-			tfc_membership_remove(membership, member->name);
-	}
-}
-
 static int apply(struct tfc__static_file *file, const struct tfc__static_list *list,
 		 tfc_error *error)
 {
 	tfc_membership *membership = tfc__members_face(file->members);
-	int code = check_self(file, list, error);
-	if (code < 0)
-		return code;
-	remove_others(file, list);
+	const char *self = tfc__members_self(file->members)->name;
+	int code = TFC_OK;
+	if (!find_listed(list, self))
+		return tfc__fail(error, TFC_ENOENT, "member", 0,
+				 "members file \"%.80s\" does not list this node, \"%s\"; add it, "
+				 "or give the node one of the %u names listed, such as \"%s\"",
+				 file->watched.path, self, list->count, list->items[0].name);
+	/* Members that are no longer listed are removed first: another may have their address. */
+	TFC__LIST_EACH (link, tfc__members_all(file->members)) {
+		struct tfc__member *member = tfc__container_of(link, struct tfc__member, link);
+		if (!member->is_out && !find_listed(list, member->name))
+			tfc_membership_remove(membership, member->name);
+	}
 	for (uint32_t i = 0; code == TFC_OK && i < list->count; i++)
 		code = tfc_membership_put(membership, &list->items[i]);
 	if (code < 0)
@@ -67,8 +52,8 @@ static int apply(struct tfc__static_file *file, const struct tfc__static_list *l
 	return code;
 }
 
-static int take_text(struct tfc__watched_file *watched, const char *text, size_t len,
-		     tfc_error *error)
+static int on_text(struct tfc__watched_file *watched, const char *text, size_t len,
+		   tfc_error *error)
 {
 	struct tfc__static_file *file = tfc__container_of(watched, struct tfc__static_file,
 							  watched);
@@ -89,7 +74,7 @@ int tfc__static_file_new(const char *path, tfc_error *error, struct tfc__static_
 		return tfc__fail_nomem(error, "member");
 	file->watched.component = "member";
 	file->watched.kept = "members not changed";
-	file->watched.fn = take_text;
+	file->watched.fn = on_text;
 	if (tfc__watched_file_init(&file->watched, path, error) < 0) {
 		free(file);
 		return TFC_ENOMEM;

@@ -1,6 +1,7 @@
 /*
  * Parses a members file. Errors name the line and the key, as those of a job file do.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tfcluster/memory.h>
@@ -74,20 +75,6 @@ static int read_count(struct parse *p, json_t *value, uint32_t *ret_count)
 	return code;
 }
 
-static int read_label(struct parse *p, const char *name, json_t *value, struct tfc__strv *labels)
-{
-	const char *text = json_string_value(value);
-	if (!text)
-		return FAIL(p, "must be a string");
-	if (strchr(name, '='))
-		return FAIL(p, "a label's name has no '='");
-	char *label = malloc(strlen(name) + strlen(text) + 2);
-	if (label)
-		stpcpy(stpcpy(stpcpy(label, name), "="), text);
-	tfc__strv_take(labels, label);
-	return labels->is_failed ? nomem(p) : TFC_OK;
-}
-
 static int read_labels(struct parse *p, json_t *value, const char *const **ret_labels)
 {
 	struct tfc__strv labels = {0};
@@ -98,9 +85,22 @@ static int read_labels(struct parse *p, json_t *value, const char *const **ret_l
 		return FAIL(p, "must be an object of strings");
 	json_object_foreach(value, name, item)
 	{
+		const char *text = json_string_value(item);
+		char *label = NULL;
 		tfc__key_path_push(&p->path, name);
-		if ((code = read_label(p, name, item, &labels)) < 0)
+		if (!text)
+			code = FAIL(p, "must be a string");
+		else if (strchr(name, '='))
+			code = FAIL(p, "a label's name has no '='");
+		if (code < 0)
 			break;
+		if (asprintf(&label, "%s=%s", name, text) < 0)
+			label = NULL;
+		tfc__strv_take(&labels, label);
+		if (labels.is_failed) {
+			code = nomem(p);
+			break;
+		}
 		tfc__key_path_pop(&p->path);
 	}
 	if (code < 0)

@@ -67,22 +67,15 @@ static int read_all(const struct tfc__watched_file *file, int fd, struct tfc__bu
 	}
 }
 
-static int read_text(const struct tfc__watched_file *file, struct tfc__buf *text, tfc_error *error)
-{
-	/* a named pipe must not block dispatch */
-	int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return fail_file(file, errno, error);
-	int code = read_all(file, fd, text, error);
-	close(fd);
-	return code;
-}
-
 /* Returns TFC_OK also when the text has not changed. */
 static int check_file(struct tfc__watched_file *file, tfc_error *error)
 {
 	struct tfc__buf text = {0};
-	int code = read_text(file, &text, error);
+	/* a named pipe must not block dispatch */
+	int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int code = fd < 0 ? fail_file(file, errno, error) : read_all(file, fd, &text, error);
+	if (fd >= 0)
+		close(fd);
 	bool is_same = code == TFC_OK && text.len == file->text.len && file->text.data &&
 		       memcmp(text.data, file->text.data, text.len) == 0;
 	if (code == TFC_OK && !is_same)
@@ -121,7 +114,7 @@ static bool drain_events(struct tfc__watched_file *file)
 	return is_ours;
 }
 
-static void see_change(struct tfc__io *io, uint32_t events)
+static void on_change(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__watched_file *file = tfc__container_of(io, struct tfc__watched_file, watch);
 	tfc_error error = TFC_ERROR_INIT;
@@ -141,7 +134,7 @@ static int watch_directory(struct tfc__watched_file *file, tfc_error *error)
 			      IN_CLOSE_WRITE | IN_MOVED_TO | IN_ONLYDIR | IN_EXCL_UNLINK) < 0)
 		code = tfc__fail_errno(error, file->component, errno,
 				       "cannot watch \"%s\" for changes", file->directory);
-	else if ((code = tfc__io_open(&file->watch, file->ctx, fd, EPOLLIN, see_change)) < 0)
+	else if ((code = tfc__io_open(&file->watch, file->ctx, fd, EPOLLIN, on_change)) < 0)
 		tfc__fail(error, code, file->component, 0, "cannot watch \"%s\" for changes",
 			  file->path);
 	if (code < 0)
