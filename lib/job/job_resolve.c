@@ -47,23 +47,6 @@ static int resolve_path(const struct resolve *resolve, const char *key, const ch
 	return result;
 }
 
-/* With a bundle, a task runs in its own copy of the bundle, and `cwd` is relative to that copy. */
-static int resolve_paths(const struct resolve *resolve)
-{
-	const tfc_job *job = resolve->job;
-	if (job->bundle)
-		return resolve_path(resolve, "bundle", job->bundle, false);
-	int result = job->cwd ? resolve_path(resolve, "cwd", job->cwd, true)
-			      : tfc_job_set(resolve->job, "cwd", resolve->base_dir, resolve->error);
-	for (uint32_t i = 0; result == TFC_OK && i < job->role_count; i++) {
-		char key[128];
-		snprintf(key, sizeof(key), "roles.%s.cwd", job->roles[i].name);
-		if (job->roles[i].cwd)
-			result = resolve_path(resolve, key, job->roles[i].cwd, true);
-	}
-	return result;
-}
-
 int tfc_job_resolve(tfc_job *job, const char *base_dir, tfc_error *error)
 {
 	if (!job || !base_dir || *base_dir != '/')
@@ -72,7 +55,21 @@ int tfc_job_resolve(tfc_job *job, const char *base_dir, tfc_error *error)
 	struct resolve resolve = {tfc__job_copy(job), base_dir, error};
 	if (!resolve.job)
 		return tfc__fail_nomem(error, "job");
-	int result = resolve_paths(&resolve);
+	const tfc_job *copy = resolve.job;
+	int result;
+	/* With a bundle, a task runs in its own copy of the bundle, and `cwd` is relative to it. */
+	if (copy->bundle)
+		result = resolve_path(&resolve, "bundle", copy->bundle, false);
+	else if (copy->cwd)
+		result = resolve_path(&resolve, "cwd", copy->cwd, true);
+	else
+		result = tfc_job_set(resolve.job, "cwd", base_dir, error);
+	for (uint32_t i = 0; result == TFC_OK && !copy->bundle && i < copy->role_count; i++) {
+		char key[128];
+		snprintf(key, sizeof(key), "roles.%s.cwd", copy->roles[i].name);
+		if (copy->roles[i].cwd)
+			result = resolve_path(&resolve, key, copy->roles[i].cwd, true);
+	}
 	if (result == TFC_OK) {
 		tfc_job older = *job;
 		*job = *resolve.job;

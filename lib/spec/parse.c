@@ -21,19 +21,6 @@ static int add_task(tfc_spec *spec, const char *type, uint32_t task_index, const
 	return tfc_spec_add(spec, type, task_index, json_string_value(address), error);
 }
 
-static int add_task_list(tfc_spec *spec, const char *type, const json_t *tasks, tfc_error *error)
-{
-	size_t i;
-	const json_t *address;
-	json_array_foreach(tasks, i, address)
-	{
-		int code = add_task(spec, type, (uint32_t)i, address, error);
-		if (code < 0)
-			return code;
-	}
-	return 0;
-}
-
 struct entry {
 	uint32_t index;
 	const json_t *address;
@@ -98,7 +85,9 @@ static int add_cluster(tfc_spec *spec, json_t *cluster, tfc_error *error)
 		enum tfc__task_type known;
 		int code = tfc__rules_type(type, 0, error, &known);
 		if (code == 0 && json_is_array(tasks))
-			code = add_task_list(spec, type, tasks, error);
+			for (size_t i = 0; code == 0 && i < json_array_size(tasks); i++)
+				code = add_task(spec, type, (uint32_t)i, json_array_get(tasks, i),
+						error);
 		else if (code == 0 && json_is_object(tasks))
 			code = add_task_map(spec, type, tasks, error);
 		else if (code == 0)
@@ -112,19 +101,6 @@ static int add_cluster(tfc_spec *spec, json_t *cluster, tfc_error *error)
 	return 0;
 }
 
-static int load_cluster(const char *json, size_t len, tfc_error *error, json_t **ret_root)
-{
-	json_error_t reason;
-	int code = tfc__json_load(json, len, JSON_REJECT_DUPLICATES, &reason, ret_root);
-	if (code == 0)
-		return 0;
-	if (code == TFC_ENOMEM)
-		return tfc__fail_nomem(error, "spec");
-	return tfc__fail(error, TFC_EPARSE, "spec", 0,
-			 "line %d, column %d: %s; give the cluster as one JSON object", reason.line,
-			 reason.column, reason.text);
-}
-
 int tfc_spec_parse(const char *json, size_t len, tfc_error *error, tfc_spec **ret_spec)
 {
 	json_t *root = NULL;
@@ -132,9 +108,14 @@ int tfc_spec_parse(const char *json, size_t len, tfc_error *error, tfc_spec **re
 	if (!json || !ret_spec)
 		return tfc__fail(error, TFC_EINVAL, "spec", 0,
 				 "tfc_spec_parse: json and ret_spec must not be NULL");
-	int code = load_cluster(json, len, error, &root);
+	json_error_t reason;
+	int code = tfc__json_load(json, len, JSON_REJECT_DUPLICATES, &reason, &root);
+	if (code == TFC_ENOMEM)
+		return tfc__fail_nomem(error, "spec");
 	if (code < 0)
-		return code;
+		return tfc__fail(error, TFC_EPARSE, "spec", 0,
+				 "line %d, column %d: %s; give the cluster as one JSON object",
+				 reason.line, reason.column, reason.text);
 	if (tfc_spec_new(&spec) < 0) {
 		code = tfc__fail_nomem(error, "spec");
 		goto fail;

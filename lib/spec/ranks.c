@@ -1,29 +1,78 @@
+/*
+ * Ranks, and the environment variables of the frameworks that use ranks, as each framework's own
+ * launcher sets them:
+ *
+ *   - pytorch: torchrun, torch/distributed/run.py, "Environment Variables", and the variables that
+ *     torch/distributed/elastic/agent/server/local_elastic_agent.py passes on
+ *   - jax: jax 0.10.2, jax/_src/distributed.py reads JAX_COORDINATOR_ADDRESS; JAX has no variables
+ *     for the number of processes and the process id, so those of
+ *     jax/_src/clusters/slurm_cluster.py are set
+ *   - horovod: horovod/runner/gloo_run.py, create_slot_env_vars and create_run_envs
+ */
 #include "spec/ranks.h"
 #include "base/buf.h"
+#include "base/fail.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct tfc__host_name tfc__host_name(const char *address)
+const char *const tfc__framework_names[] = {
+	[TFC_FRAMEWORK_TENSORFLOW] = "tensorflow", [TFC_FRAMEWORK_NONE] = "none",
+	[TFC_FRAMEWORK_PYTORCH] = "pytorch",       [TFC_FRAMEWORK_JAX] = "jax",
+	[TFC_FRAMEWORK_HOROVOD] = "horovod",       [TFC_FRAMEWORK_HOROVOD + 1] = NULL,
+};
+
+const char *tfc__framework_name(enum tfc_framework framework)
+{
+	size_t count = sizeof(tfc__framework_names) / sizeof(tfc__framework_names[0]);
+	return (unsigned)framework < count ? tfc__framework_names[framework] : NULL;
+}
+
+/* ---- ranks */
+
+struct rank {
+	const struct tfc__spec_task *task; /* borrowed from the spec */
+	uint32_t host;                     /* number of its host, in the order of first ranks */
+	uint32_t local_rank;               /* its number among the ranks of its host */
+	uint32_t cross_rank;               /* its number among equal local ranks, by host */
+};
+
+struct tfc__ranks {
+	struct rank *items;    /* by rank */
+	uint32_t *local_sizes; /* by host */
+	uint32_t *cross_sizes; /* by local rank */
+	uint32_t count;
+	uint32_t host_count;
+	char *hosts; /* the hosts' names, comma-separated */
+};
+
+/* The host part of an address, without port and brackets. Borrowed. */
+struct host_name {
+	const char *text; /* not NUL-terminated */
+	int len;
+};
+
+static struct host_name host_name(const char *address)
 {
 	const char *colon = strrchr(address, ':');
 	int len = (int)(colon - address);
 	if (address[0] == '[')
-		return (struct tfc__host_name){address + 1, len - 2};
-	return (struct tfc__host_name){address, len};
+		return (struct host_name){address + 1, len - 2};
+	return (struct host_name){address, len};
 }
 
 /* The keys are in canonical form, so equal hosts have equal texts. */
-static int compare_hosts(const struct tfc__rank *a, const struct tfc__rank *b)
+static int compare_hosts(const struct rank *a, const struct rank *b)
 {
-	struct tfc__host_name x = tfc__host_name(a->task->key), y = tfc__host_name(b->task->key);
+	struct host_name x = host_name(a->task->key), y = host_name(b->task->key);
 	int order = memcmp(x.text, y.text, (size_t)(x.len < y.len ? x.len : y.len));
 	return order ? order : x.len - y.len;
 }
 
 /* A rank in `items`, sorted by host, then by rank. */
 struct entry {
-	const struct tfc__rank *items;
+	const struct rank *items;
 	uint32_t rank;
 };
 
@@ -51,7 +100,7 @@ static int find_first_ranks(struct tfc__ranks *ranks)
 	qsort(entries, ranks->count, sizeof(*entries), compare_entries);
 	uint32_t first = 0;
 	for (uint32_t i = 0; i < ranks->count; i++) {
-		struct tfc__rank *item = &ranks->items[entries[i].rank];
+		struct rank *item = &ranks->items[entries[i].rank];
 		if (i == 0 || compare_hosts(item, &ranks->items[first]) != 0)
 			first = entries[i].rank;
 		item->host = first;
@@ -64,9 +113,9 @@ static int find_first_ranks(struct tfc__ranks *ranks)
 static void number_hosts(struct tfc__ranks *ranks, struct tfc__buf *hosts)
 {
 	for (uint32_t rank = 0; rank < ranks->count; rank++) {
-		struct tfc__rank *item = &ranks->items[rank];
+		struct rank *item = &ranks->items[rank];
 		if (item->host == rank) {
-			struct tfc__host_name name = tfc__host_name(item->task->address);
+			struct host_name name = host_name(item->task->address);
 			tfc__buf_addf(hosts, "%s%.*s", ranks->host_count ? "," : "", name.len,
 				      name.text);
 			item->host = ranks->host_count++;
@@ -87,11 +136,11 @@ static int number_across(struct tfc__ranks *ranks)
 		for (uint32_t host = 0; host < ranks->host_count; host++)
 			starts[host + 1] = starts[host] + ranks->local_sizes[host];
 		for (uint32_t rank = 0; rank < ranks->count; rank++) {
-			const struct tfc__rank *item = &ranks->items[rank];
+			const struct rank *item = &ranks->items[rank];
 			by_host[starts[item->host] + item->local_rank] = rank;
 		}
 		for (uint32_t i = 0; i < ranks->count; i++) {
-			struct tfc__rank *item = &ranks->items[by_host[i]];
+			struct rank *item = &ranks->items[by_host[i]];
 			item->cross_rank = ranks->cross_sizes[item->local_rank]++;
 		}
 	}
@@ -101,7 +150,7 @@ static int number_across(struct tfc__ranks *ranks)
 	return is_done ? 0 : TFC_ENOMEM;
 }
 
-const struct tfc__ranks *tfc__ranks_of(const tfc_spec *spec)
+static const struct tfc__ranks *ranks_of(const tfc_spec *spec)
 {
 	uint32_t count = spec->lists[TFC__CHIEF].count + spec->lists[TFC__WORKER].count;
 	struct tfc__buf hosts = {0};
@@ -139,4 +188,122 @@ void tfc__ranks_free(struct tfc__ranks *ranks)
 	free(ranks->cross_sizes);
 	free(ranks->hosts);
 	free(ranks);
+}
+
+/* ---- environments */
+
+static void set_number(struct tfc__strv *env, const char *name, uint32_t number)
+{
+	char text[16];
+	snprintf(text, sizeof(text), "%u", number);
+	tfc__strv_set_env(env, name, text);
+}
+
+static void set_host(struct tfc__strv *env, const char *name, const char *address)
+{
+	struct host_name host = host_name(address);
+	struct tfc__buf text = {0};
+	tfc__buf_addf(&text, "%s=%.*s", name, host.len, host.text);
+	tfc__strv_take(env, tfc__buf_steal(&text));
+}
+
+static const char *port_of(const char *address)
+{
+	return strrchr(address, ':') + 1;
+}
+
+/*
+ * torchrun's "group" is a host. Its "role" is one name for all ranks of a launch, unlike
+ * TensorFlow's task type; all tasks therefore have the same role here.
+ */
+static void add_pytorch(const struct tfc__ranks *ranks, uint32_t rank, struct tfc__strv *env)
+{
+	const struct rank *item = &ranks->items[rank];
+	const char *master = ranks->items[0].task->address;
+	set_host(env, "MASTER_ADDR", master);
+	tfc__strv_set_env(env, "MASTER_PORT", port_of(master));
+	set_number(env, "RANK", rank);
+	set_number(env, "WORLD_SIZE", ranks->count);
+	set_number(env, "LOCAL_RANK", item->local_rank);
+	set_number(env, "LOCAL_WORLD_SIZE", ranks->local_sizes[item->host]);
+	set_number(env, "GROUP_RANK", item->host);
+	set_number(env, "GROUP_WORLD_SIZE", ranks->host_count);
+	tfc__strv_add(env, "ROLE_NAME=default");
+	set_number(env, "ROLE_RANK", rank);
+	set_number(env, "ROLE_WORLD_SIZE", ranks->count);
+}
+
+/*
+ * JAX detects Slurm only if all five variables are set. It would derive a port from the job id and
+ * connect to the first host of the list, but JAX_COORDINATOR_ADDRESS overrides both; the job id can
+ * therefore be any number.
+ */
+static void add_jax(const struct tfc__ranks *ranks, uint32_t rank, struct tfc__strv *env)
+{
+	const char *coordinator = ranks->items[0].task->address;
+	tfc__strv_set_env(env, "JAX_COORDINATOR_ADDRESS", coordinator);
+	tfc__strv_set_env(env, "SLURM_JOB_ID", port_of(coordinator));
+	tfc__strv_set_env(env, "SLURM_STEP_NODELIST", ranks->hosts);
+	set_number(env, "SLURM_NTASKS", ranks->count);
+	set_number(env, "SLURM_PROCID", rank);
+	set_number(env, "SLURM_LOCALID", ranks->items[rank].local_rank);
+}
+
+static void add_horovod(const struct tfc__ranks *ranks, uint32_t rank, struct tfc__strv *env)
+{
+	const struct rank *item = &ranks->items[rank];
+	const char *rendezvous = ranks->items[0].task->address;
+	set_host(env, "HOROVOD_HOSTNAME", item->task->address);
+	set_number(env, "HOROVOD_RANK", rank);
+	set_number(env, "HOROVOD_SIZE", ranks->count);
+	set_number(env, "HOROVOD_LOCAL_RANK", item->local_rank);
+	set_number(env, "HOROVOD_LOCAL_SIZE", ranks->local_sizes[item->host]);
+	set_number(env, "HOROVOD_CROSS_RANK", item->cross_rank);
+	set_number(env, "HOROVOD_CROSS_SIZE", ranks->cross_sizes[item->local_rank]);
+	tfc__strv_add(env, "HOROVOD_CONTROLLER=gloo");
+	tfc__strv_add(env, "HOROVOD_CPU_OPERATIONS=gloo");
+	set_host(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR", rendezvous);
+	tfc__strv_set_env(env, "HOROVOD_GLOO_RENDEZVOUS_PORT", port_of(rendezvous));
+}
+
+/* The list of hosts is the only variable whose size grows with the job. */
+static int check_sizes(const struct tfc__strv *env, const char *task_type, uint32_t task_index,
+		       tfc_error *error)
+{
+	for (size_t i = 0; i < env->count; i++) {
+		size_t len = strlen(env->items[i]), name = strcspn(env->items[i], "=");
+		if (len + 1 <= TFC__ENV_STRING_MAX)
+			continue;
+		return tfc__fail(error, TFC_ETOOBIG, "spec", 0,
+				 "%s/%u: %.*s has %zu bytes, more than the %zu that an environment "
+				 "variable can hold; use shorter addresses (IPv4 numbers are "
+				 "short) or fewer hosts",
+				 task_type, task_index, (int)name, env->items[i], len - name - 1,
+				 TFC__ENV_STRING_MAX - name - 2);
+	}
+	return 0;
+}
+
+int tfc__ranks_environ(const tfc_spec *spec, enum tfc_framework framework, const char *task_type,
+		       uint32_t task_index, tfc_error *error, struct tfc__strv *env)
+{
+	enum tfc__task_type type = tfc__task_type_find(task_type);
+	int code = tfc__rules_ranks(spec, framework, error);
+	if (code == 0 && type != TFC__TYPE_COUNT)
+		code = tfc__rules_task(spec, TFC_STRATEGY_NONE, type, task_index, error);
+	if (code < 0 || type == TFC__TYPE_COUNT)
+		return code;
+	const struct tfc__ranks *ranks = ranks_of(spec);
+	if (!ranks)
+		return tfc__fail_nomem(error, "spec");
+	const struct tfc__spec_task *task = tfc__spec_find(spec, type, task_index);
+	uint32_t chiefs = type == TFC__WORKER ? spec->lists[TFC__CHIEF].count : 0;
+	uint32_t rank = chiefs + (uint32_t)(task - spec->lists[type].items);
+	if (framework == TFC_FRAMEWORK_PYTORCH)
+		add_pytorch(ranks, rank, env);
+	else if (framework == TFC_FRAMEWORK_JAX)
+		add_jax(ranks, rank, env);
+	else
+		add_horovod(ranks, rank, env);
+	return check_sizes(env, task_type, task_index, error);
 }

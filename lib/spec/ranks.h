@@ -9,33 +9,8 @@
 #include "base/strv.h"
 #include "spec/spec.h"
 
-struct tfc__rank {
-	const struct tfc__spec_task *task; /* borrowed from the spec */
-	uint32_t host;                     /* number of its host, in the order of first ranks */
-	uint32_t local_rank;               /* its number among the ranks of its host */
-	uint32_t cross_rank;               /* its number among equal local ranks, by host */
-};
-
-struct tfc__ranks {
-	struct tfc__rank *items; /* by rank */
-	uint32_t *local_sizes;   /* by host */
-	uint32_t *cross_sizes;   /* by local rank */
-	uint32_t count;
-	uint32_t host_count;
-	char *hosts; /* the hosts' names, comma-separated */
-};
-
-/* The ranks of a spec, owned by the spec and valid until it changes; NULL when out of memory. */
-const struct tfc__ranks *tfc__ranks_of(const tfc_spec *spec);
-
+/* The ranks of a spec are kept with its common part (struct tfc__spec_common). */
 void tfc__ranks_free(struct tfc__ranks *ranks);
-
-/* The host part of an address, without port and brackets. Borrowed. */
-struct tfc__host_name {
-	const char *text; /* not NUL-terminated */
-	int len;
-};
-struct tfc__host_name tfc__host_name(const char *address);
 
 /* The names of all frameworks, in the order of enum tfc_framework, followed by NULL. */
 extern const char *const tfc__framework_names[];
