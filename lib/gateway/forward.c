@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "gateway/question.h"
 #include "gateway/remote_request.h"
+#include "gateway/request_params.h"
 #include "gateway/search.h"
 
 #define PATIENCE_MS 600000 /* for an unreachable member, until it returns or is down */
@@ -38,7 +38,7 @@ static void forget(struct tfc__request *request)
 	free_forwarding(request->doing);
 }
 
-static void ask_node(struct tfc__forwarder *forwarder, const struct tfc__question *question,
+static void ask_node(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,
 		     const char *node, struct tfc__request *request)
 {
 	struct tfc__rpc *rpc = tfc__member_rpc(&forwarder->members, node);
@@ -46,8 +46,8 @@ static void ask_node(struct tfc__forwarder *forwarder, const struct tfc__questio
 	if (!rpc)
 		tfc__request_end(request, tfc__fail(&request->error, TFC_ELOST, "gateway", 0,
 						    "cannot reach node %.60s, which has job %s",
-						    node, question->job));
-	else if ((remote_request = tfc__remote_request_new(request, question)))
+						    node, params->job));
+	else if ((remote_request = tfc__remote_request_new(request, params)))
 		tfc__remote_request_go(remote_request, rpc);
 }
 
@@ -55,47 +55,47 @@ static void on_found(void *user, const char *node, const char *id, const tfc_err
 {
 	struct forwarding *forwarding = user;
 	struct tfc__request *request = forwarding->request;
-	struct tfc__question question = forwarding->received.question;
+	struct tfc__request_params params = forwarding->received.params;
 	forwarding->search = NULL;
 	request->forget = NULL;
-	question.job = id;
-	question.is_forwarded = true;
+	params.job = id;
+	params.is_forwarded = true;
 	if (error) {
 		request->error = *error;
 		tfc__request_end(request, error->code);
 	} else if (*node) {
-		ask_node(forwarding->forwarder, &question, node, request);
+		ask_node(forwarding->forwarder, &params, node, request);
 	} else {
 		tfc__request_end(request,
 				 forwarding->forwarder->answer(forwarding->forwarder->directory,
-							       &question, request));
+							       &params, request));
 	}
 	free_forwarding(forwarding);
 }
 
-static int copy_question(struct forwarding *forwarding, const struct tfc__question *question)
+static int copy_params(struct forwarding *forwarding, const struct tfc__request_params *params)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	tfc__question_write(&forwarding->params, question);
+	tfc__request_params_write(&forwarding->params, params);
 	if (forwarding->params.is_failed ||
 	    tfc__msg_parse(&forwarding->msg, forwarding->params.data, forwarding->params.len, NULL,
 			   &error) < 0)
 		return TFC_ENOMEM;
 	forwarding->has_msg = true;
-	return tfc__question_read(&forwarding->received, question->verb, &forwarding->msg.root,
-				  &error);
+	return tfc__request_params_read(&forwarding->received, params->verb, &forwarding->msg.root,
+					&error);
 }
 
-void tfc__forward(struct tfc__forwarder *forwarder, const struct tfc__question *question,
+void tfc__forward(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,
 		  struct tfc__request *request)
 {
 	struct forwarding *forwarding = calloc(1, sizeof(*forwarding));
-	int code = forwarding ? copy_question(forwarding, question) : TFC_ENOMEM;
+	int code = forwarding ? copy_params(forwarding, params) : TFC_ENOMEM;
 	if (code == TFC_OK) {
 		forwarding->forwarder = forwarder;
 		forwarding->request = request;
 		code = tfc__search_begin(forwarder->ctx, forwarder->directory, &forwarder->members,
-					 question->job, on_found, forwarding, &forwarding->search);
+					 params->job, on_found, forwarding, &forwarding->search);
 	}
 	code = code < 0 ? tfc__fail_nomem(&request->error, "gateway")
 			: tfc__request_reserve(request, tfc__search_bytes(forwarding->search));
@@ -111,22 +111,21 @@ void tfc__forward(struct tfc__forwarder *forwarder, const struct tfc__question *
 
 /* ---- a submit whose home is another node */
 
-static int find_home(struct tfc__forwarder *forwarder, const struct tfc__question *question,
+static int find_home(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,
 		     struct tfc__rpc **ret_rpc, tfc_error *error)
 {
 	const struct tfc__gateway_members *members = &forwarder->members;
 	const char *self = tfc__agent_name(tfc__directory_agent(forwarder->directory));
 	const char *name = NULL;
 	*ret_rpc = NULL;
-	if (question->is_forwarded || !members->ops ||
-	    !members->ops->find(members->user, question->home, &name, ret_rpc))
+	if (params->is_forwarded || !members->ops ||
+	    !members->ops->find(members->user, params->home, &name, ret_rpc))
 		return tfc__fail(error, TFC_ELOST, "gateway", 0,
-				 "node %.40s knows no member with node id %s", self,
-				 question->home);
+				 "node %.40s knows no member with node id %s", self, params->home);
 	if (!*ret_rpc)
 		return tfc__fail(error, TFC_ELOST, "gateway", 0,
 				 "node %.40s cannot reach node %.40s", self, name);
-	if (tfc__question_brings_bundle(question))
+	if (tfc__request_params_brings_bundle(params))
 		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0,
 				 "a bundle must be sent to the home of its submit; open a gateway "
 				 "at the address of node %.60s",
@@ -134,18 +133,18 @@ static int find_home(struct tfc__forwarder *forwarder, const struct tfc__questio
 	return TFC_OK;
 }
 
-void tfc__forward_submit(struct tfc__forwarder *forwarder, const struct tfc__question *question,
+void tfc__forward_submit(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,
 			 struct tfc__request *request)
 {
-	struct tfc__question forwarded = *question;
+	struct tfc__request_params forwarded = *params;
 	struct tfc__remote_request *remote_request;
 	struct tfc__rpc *rpc;
-	int code = find_home(forwarder, question, &rpc, &request->error);
+	int code = find_home(forwarder, params, &rpc, &request->error);
 	forwarded.is_forwarded = true;
 	if (code < 0) {
 		tfc__request_end(request, code);
 	} else if ((remote_request = tfc__remote_request_new(request, &forwarded))) {
-		tfc__question_write_home(&remote_request->params, question->home);
+		tfc__request_params_add_home(&remote_request->params, params->home);
 		tfc__remote_request_go(remote_request, rpc);
 	}
 }

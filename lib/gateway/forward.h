@@ -16,18 +16,18 @@ struct tfc__forwarder {
 	struct tfc__gateway_members members;
 	struct tfc__route route; /* of subscriptions to jobs of other nodes */
 	/* Handles a request about a job that the search found on this node. */
-	int (*answer)(struct tfc__directory *directory, const struct tfc__question *question,
+	int (*answer)(struct tfc__directory *directory, const struct tfc__request_params *params,
 		      struct tfc__request *request);
 };
 
 void tfc__forwarder_init(struct tfc__forwarder *forwarder);
 
-/* Forwards a request about question->job to the node that has the job. */
-void tfc__forward(struct tfc__forwarder *forwarder, const struct tfc__question *question,
+/* Forwards a request about params->job to the node that has the job. */
+void tfc__forward(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,
 		  struct tfc__request *request);
 
 /* Forwards a submit whose home is another node. */
-void tfc__forward_submit(struct tfc__forwarder *forwarder, const struct tfc__question *question,
+void tfc__forward_submit(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,
 			 struct tfc__request *request);
 
 /* In listing.c. request->text has `count` jobs of this node: adds those of the other members,

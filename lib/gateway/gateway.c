@@ -97,30 +97,30 @@ static bool is_node_id(const char *text)
 	       strspn(text, "0123456789abcdef") == TFC__NODE_ID_SIZE - 1;
 }
 
-static int check_question(const struct tfc__question *question, tfc_error *error)
+static int check_params(const struct tfc__request_params *params, tfc_error *error)
 {
-	bool has_job = question->verb == TFC_VERB_SUBMIT || question->verb == TFC_VERB_EXPLAIN;
-	if (has_job && !question->definition)
+	bool has_job = params->verb == TFC_VERB_SUBMIT || params->verb == TFC_VERB_EXPLAIN;
+	if (has_job && !params->definition)
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "job is NULL");
-	if (question->host_tag_len > HOST_TAG_MAX)
+	if (params->host_tag_len > HOST_TAG_MAX)
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
 				 "host_tag_len is %llu; the limit is %d bytes",
-				 (unsigned long long)question->host_tag_len, HOST_TAG_MAX);
-	if (question->client_key && strlen(question->client_key) > CLIENT_KEY_MAX)
+				 (unsigned long long)params->host_tag_len, HOST_TAG_MAX);
+	if (params->client_key && strlen(params->client_key) > CLIENT_KEY_MAX)
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "client_key exceeds %d bytes",
 				 CLIENT_KEY_MAX);
-	if (question->home && !is_node_id(question->home))
+	if (params->home && !is_node_id(params->home))
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
 				 "home \"%.40s\" is not a node id, which has 32 hexadecimal digits",
-				 question->home);
-	if (question->home && !(question->client_key && *question->client_key))
+				 params->home);
+	if (params->home && !(params->client_key && *params->client_key))
 		return tfc__fail(
 			error, TFC_EINVAL, "gateway", 0,
 			"home requires client_key, by which the node recognizes a repeated submit");
-	return has_job ? tfc_job_validate(question->definition, error) : TFC_OK;
+	return has_job ? tfc_job_validate(params->definition, error) : TFC_OK;
 }
 
-int tfc__gateway_request(tfc_gateway *gateway, const struct tfc__question *question,
+int tfc__gateway_request(tfc_gateway *gateway, const struct tfc__request_params *params,
 			 uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
 	int code = tfc__ctx_enter(gateway ? gateway->ctx : NULL);
@@ -137,19 +137,19 @@ int tfc__gateway_request(tfc_gateway *gateway, const struct tfc__question *quest
 		return tfc__ctx_fail(gateway->ctx, TFC_ENOMEM, "gateway", 0, "out of memory");
 	request->fn = fn;
 	request->user = user;
-	request->reserve = question->reserve;
-	if (tfc__is_typed(question->verb) && !question->is_relayed)
-		request->result = question->verb;
+	request->reserve = params->reserve;
+	if (tfc__is_typed(params->verb) && !params->is_relayed)
+		request->result = params->verb;
 	tfc__op_init(&request->op, gateway->ctx, timeout_ms, end_request);
 	tfc__op_free_with(&request->op, drop_request);
 	tfc__list_append(&gateway->requests, &request->link);
-	code = check_question(question, &request->error);
-	if (code == TFC_OK && question->home)
-		memcpy(request->home, question->home, sizeof(request->home));
+	code = check_params(params, &request->error);
+	if (code == TFC_OK && params->home)
+		memcpy(request->home, params->home, sizeof(request->home));
 	if (code < 0)
 		tfc__request_end(request, code);
 	else
-		gateway->ops->ask(gateway, question, request);
+		gateway->ops->ask(gateway, params, request);
 	if (ret_op)
 		*ret_op = &request->op;
 	return TFC_OK;
@@ -221,7 +221,7 @@ int tfc_gateway_submit(tfc_gateway *gateway, const tfc_job *job, const tfc_submi
 				 tfc__ctx_error(gateway->ctx));
 	if (code < 0)
 		return code;
-	const struct tfc__question question = {
+	const struct tfc__request_params params = {
 		.verb = TFC_VERB_SUBMIT,
 		.definition = job,
 		.host_tag = known.host_tag,
@@ -231,7 +231,7 @@ int tfc_gateway_submit(tfc_gateway *gateway, const tfc_job *job, const tfc_submi
 		.owner = geteuid(),
 		.progress = known.progress,
 	};
-	return tfc__gateway_request(gateway, &question, known.timeout_ms, fn, user, ret_op);
+	return tfc__gateway_request(gateway, &params, known.timeout_ms, fn, user, ret_op);
 }
 
 int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_options *options,
@@ -245,16 +245,16 @@ int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_optio
 				 tfc__ctx_error(gateway->ctx));
 	if (code < 0)
 		return code;
-	const struct tfc__question question = {
+	const struct tfc__request_params params = {
 		.verb = TFC_VERB_STOP,
 		.job = job ? job : "",
 		.interrupt_ms = known.interrupt_ms,
 		.is_kill = known.is_kill,
 	};
-	return tfc__gateway_request(gateway, &question, known.timeout_ms, fn, user, ret_op);
+	return tfc__gateway_request(gateway, &params, known.timeout_ms, fn, user, ret_op);
 }
 
-static int ask_with_options(tfc_gateway *gateway, const struct tfc__question *question,
+static int ask_with_options(tfc_gateway *gateway, const struct tfc__request_params *params,
 			    const tfc_request_options *options, tfc_reply_fn fn, void *user,
 			    tfc_op **ret_op)
 {
@@ -266,78 +266,80 @@ static int ask_with_options(tfc_gateway *gateway, const struct tfc__question *qu
 				 tfc__ctx_error(gateway->ctx));
 	if (code < 0)
 		return code;
-	return tfc__gateway_request(gateway, question, known.timeout_ms, fn, user, ret_op);
+	return tfc__gateway_request(gateway, params, known.timeout_ms, fn, user, ret_op);
 }
 
 int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,
 			const tfc_request_options *options, tfc_reply_fn fn, void *user,
 			tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC_VERB_EXPLAIN, .definition = job};
-	return ask_with_options(gateway, &question, options, fn, user, ret_op);
+	const struct tfc__request_params params = {.verb = TFC_VERB_EXPLAIN, .definition = job};
+	return ask_with_options(gateway, &params, options, fn, user, ret_op);
 }
 
 int tfc_gateway_jobs(tfc_gateway *gateway, const tfc_request_options *options, tfc_reply_fn fn,
 		     void *user, tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC_VERB_JOBS};
-	return ask_with_options(gateway, &question, options, fn, user, ret_op);
+	const struct tfc__request_params params = {.verb = TFC_VERB_JOBS};
+	return ask_with_options(gateway, &params, options, fn, user, ret_op);
 }
 
 int tfc_gateway_describe(tfc_gateway *gateway, const char *job, const tfc_request_options *options,
 			 tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC_VERB_DESCRIBE, .job = job ? job : ""};
-	return ask_with_options(gateway, &question, options, fn, user, ret_op);
+	const struct tfc__request_params params = {.verb = TFC_VERB_DESCRIBE,
+						   .job = job ? job : ""};
+	return ask_with_options(gateway, &params, options, fn, user, ret_op);
 }
 
 int tfc_gateway_tf_config(tfc_gateway *gateway, const char *job, const char *task,
 			  const tfc_request_options *options, tfc_reply_fn fn, void *user,
 			  tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC_VERB_SPEC,
-					       .job = job ? job : "",
-					       .task = task ? task : ""};
-	return ask_with_options(gateway, &question, options, fn, user, ret_op);
+	const struct tfc__request_params params = {.verb = TFC_VERB_SPEC,
+						   .job = job ? job : "",
+						   .task = task ? task : ""};
+	return ask_with_options(gateway, &params, options, fn, user, ret_op);
 }
 
 int tfc_gateway_forget(tfc_gateway *gateway, const char *job, const tfc_request_options *options,
 		       tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC_VERB_FORGET, .job = job ? job : ""};
-	return ask_with_options(gateway, &question, options, fn, user, ret_op);
+	const struct tfc__request_params params = {.verb = TFC_VERB_FORGET, .job = job ? job : ""};
+	return ask_with_options(gateway, &params, options, fn, user, ret_op);
 }
 
 int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const char *task,
 			const tfc_request_options *options, tfc_reply_fn fn, void *user,
 			tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC_VERB_SPEC,
-					       .job = job ? job : "",
-					       .task = task ? task : "",
-					       .is_environ = true};
-	return ask_with_options(gateway, &question, options, fn, user, ret_op);
+	const struct tfc__request_params params = {.verb = TFC_VERB_SPEC,
+						   .job = job ? job : "",
+						   .task = task ? task : "",
+						   .is_environ = true};
+	return ask_with_options(gateway, &params, options, fn, user, ret_op);
 }
 
 int tfc_gateway_members(tfc_gateway *gateway, const tfc_request_options *options, tfc_reply_fn fn,
 			void *user, tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC_VERB_MEMBERS};
-	return ask_with_options(gateway, &question, options, fn, user, ret_op);
+	const struct tfc__request_params params = {.verb = TFC_VERB_MEMBERS};
+	return ask_with_options(gateway, &params, options, fn, user, ret_op);
 }
 
 int tfc_gateway_drain(tfc_gateway *gateway, const char *node, const tfc_request_options *options,
 		      tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC_VERB_DRAIN, .node = node ? node : ""};
-	return ask_with_options(gateway, &question, options, fn, user, ret_op);
+	const struct tfc__request_params params = {.verb = TFC_VERB_DRAIN,
+						   .node = node ? node : ""};
+	return ask_with_options(gateway, &params, options, fn, user, ret_op);
 }
 
 int tfc_gateway_undrain(tfc_gateway *gateway, const char *node, const tfc_request_options *options,
 			tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC_VERB_DRAIN,
-					       .node = node ? node : "",
-					       .is_off = true};
-	return ask_with_options(gateway, &question, options, fn, user, ret_op);
+	const struct tfc__request_params params = {.verb = TFC_VERB_DRAIN,
+						   .node = node ? node : "",
+						   .is_off = true};
+	return ask_with_options(gateway, &params, options, fn, user, ret_op);
 }

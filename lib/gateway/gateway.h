@@ -1,7 +1,7 @@
 /*
- * Internals of the gateway. A call on a gateway handle becomes a tfc__question, which one of two
- * kinds of gateway handles: local.c in this process, remote.c by calling a node. tfc_gateway_open
- * is in the node module, which knows where jobs are kept.
+ * Internals of the gateway. A call on a gateway handle becomes a tfc__request_params, which one of
+ * two kinds of gateway handles: local.c in this process, remote.c by calling a node.
+ * tfc_gateway_open is in the node module, which knows where jobs are kept.
  */
 #ifndef TFC_GATEWAY_GATEWAY_H
 #define TFC_GATEWAY_GATEWAY_H
@@ -15,7 +15,7 @@
 #include <tfcluster/gateway.h>
 
 /* A request's parameters. Borrowed: valid only during the call that submits it. */
-struct tfc__question {
+struct tfc__request_params {
 	enum tfc_verb verb;
 	const char *job;           /* id, prefix or name; "" when the request is not about a job */
 	const char *task;          /* SPEC */
@@ -58,7 +58,7 @@ struct tfc__request {
 	struct tfc__link link; /* in its gateway's list */
 	tfc_reply_fn fn;
 	void *user;
-	int (*reserve)(void *user, size_t bytes, tfc_error *error); /* as in its question */
+	int (*reserve)(void *user, size_t bytes, tfc_error *error); /* as in its params */
 	enum tfc_verb result; /* of which text is the written result; 0: text is for the host */
 	int code;
 	tfc_error error;
@@ -83,7 +83,7 @@ void tfc__request_end(struct tfc__request *request, int code);
 struct tfc__gateway_ops {
 	/* Completes the request with tfc__request_end, in this call or later. The definition was
 	 * validated. */
-	void (*ask)(tfc_gateway *gateway, const struct tfc__question *question,
+	void (*ask)(tfc_gateway *gateway, const struct tfc__request_params *params,
 		    struct tfc__request *request);
 	int (*subscribe)(tfc_gateway *gateway, const char *job,
 			 const tfc_subscribe_options *options, tfc_event_fn fn, void *user,
@@ -108,7 +108,7 @@ void tfc__gateway_init(tfc_gateway *gateway, tfc_ctx *ctx, const struct tfc__gat
 int tfc__gateway_check(tfc_gateway *gateway);
 
 /* Submits any request; otherwise as tfc_gateway_jobs. */
-int tfc__gateway_request(tfc_gateway *gateway, const struct tfc__question *question,
+int tfc__gateway_request(tfc_gateway *gateway, const struct tfc__request_params *params,
 			 uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /* Ends all its subscriptions without an event. */

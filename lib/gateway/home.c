@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
-#include "gateway/question.h"
 #include "gateway/remote_sub.h"
+#include "gateway/request_params.h"
 
 #define DELAY_FIRST (100 * TFC__MS)
 #define DELAY_MAX (2 * TFC__SECOND)
@@ -123,7 +123,7 @@ static void on_putting(struct tfc__remote_request *remote_request)
 	if (is_here(home))
 		memcpy(home->name, server->name, sizeof(home->name));
 	if (!home->is_written)
-		tfc__question_write_home(&remote_request->params, home->node_id);
+		tfc__request_params_add_home(&remote_request->params, home->node_id);
 	home->is_written = true;
 	memcpy(remote_request->request->home, home->node_id, sizeof(home->node_id));
 	begin_patience(home);

@@ -66,7 +66,7 @@ void tfc__list_jobs(struct tfc__forwarder *forwarder, uint32_t count, bool is_fo
 		    struct tfc__request *request)
 {
 	static const struct tfc__member_calls_ops ops = {on_answered, on_ended};
-	const struct tfc__question question = {.verb = TFC_VERB_JOBS, .is_forwarded = true};
+	const struct tfc__request_params params = {.verb = TFC_VERB_JOBS, .is_forwarded = true};
 	const struct tfc__gateway_members *members = is_forwarded ? NULL : &forwarder->members;
 	struct listing *listing = calloc(1, sizeof(*listing));
 	size_t bytes = tfc__member_calls_bytes(members);
@@ -81,7 +81,7 @@ void tfc__list_jobs(struct tfc__forwarder *forwarder, uint32_t count, bool is_fo
 	listing->bytes = bytes;
 	listing->jobs = (struct tfc__result_items){request->text, count};
 	request->text = (struct tfc__buf){0};
-	code = tfc__member_calls_begin(forwarder->ctx, members, &question, LIST_MS, &ops, listing,
+	code = tfc__member_calls_begin(forwarder->ctx, members, &params, LIST_MS, &ops, listing,
 				       &listing->calls);
 	if (code < 0) {
 		end_listing(listing, tfc__fail_nomem(&request->error, "gateway"));

@@ -10,7 +10,7 @@
 #include "base/names.h"
 #include "gateway/forward.h"
 #include "gateway/internal.h"
-#include "gateway/question.h"
+#include "gateway/request_params.h"
 #include "gateway/results.h"
 #include "gateway/watch.h"
 
@@ -71,23 +71,23 @@ static void end_waiting(struct waiting *waiting)
 	free(waiting);
 }
 
-static int submit(struct tfc__forwarder *forwarder, const struct tfc__question *question,
+static int submit(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,
 		  struct tfc__request *request)
 {
 	char id[17];
 	struct tfc__submit submit = {
-		.job = question->definition,
-		.host_tag = question->host_tag,
-		.host_tag_len = question->host_tag_len,
-		.client_key = {.owner = question->owner},
-		.submitter = question->submitter,
-		.has_minimal_env = question->has_minimal_env,
+		.job = params->definition,
+		.host_tag = params->host_tag,
+		.host_tag_len = params->host_tag_len,
+		.client_key = {.owner = params->owner},
+		.submitter = params->submitter,
+		.has_minimal_env = params->has_minimal_env,
 	};
 	snprintf(submit.client_key.text, sizeof(submit.client_key.text), "%s",
-		 question->client_key ? question->client_key : "");
+		 params->client_key ? params->client_key : "");
 	snprintf(request->home, sizeof(request->home), "%s",
 		 forwarder->members.node_id ? forwarder->members.node_id : "");
-	int code = tfc__question_digest(question, &request->error, submit.client_key.digest);
+	int code = tfc__request_params_digest(params, &request->error, submit.client_key.digest);
 	if (code < 0)
 		return code;
 	struct waiting *waiting = begin_waiting(request);
@@ -103,10 +103,11 @@ static int submit(struct tfc__forwarder *forwarder, const struct tfc__question *
 	return code;
 }
 
-static bool is_home(const struct tfc__forwarder *forwarder, const struct tfc__question *question)
+static bool is_home(const struct tfc__forwarder *forwarder,
+		    const struct tfc__request_params *params)
 {
 	const char *own = forwarder->members.node_id;
-	return !question->home || (own && strcmp(question->home, own) == 0);
+	return !params->home || (own && strcmp(params->home, own) == 0);
 }
 
 static int forget(struct tfc__directory *directory, const char *job, struct tfc__request *request)
@@ -121,7 +122,7 @@ static int forget(struct tfc__directory *directory, const char *job, struct tfc_
 	return code;
 }
 
-static int stop(struct tfc__record *record, const struct tfc__question *question,
+static int stop(struct tfc__record *record, const struct tfc__request_params *params,
 		struct tfc__request *request)
 {
 	if (tfc__record_state(record) == TFC_JOB_STOPPED)
@@ -129,7 +130,7 @@ static int stop(struct tfc__record *record, const struct tfc__question *question
 	if (tfc__record_state(record) > TFC_JOB_STOPPING)
 		return tfc__fail(&request->error, TFC_ESTATE, "gateway", 0, "job %s has ended",
 				 record->id);
-	tfc__directory_stop(record, question->interrupt_ms, question->is_kill);
+	tfc__directory_stop(record, params->interrupt_ms, params->is_kill);
 	return TFC_OK;
 }
 
@@ -165,14 +166,14 @@ static int add_plan(void *user, const tfc_task_plan *plan)
 	return tfc__request_reserve(request, 0);
 }
 
-static int explain(struct tfc__directory *directory, const struct tfc__question *question,
+static int explain(struct tfc__directory *directory, const struct tfc__request_params *params,
 		   struct tfc__request *request)
 {
-	const tfc_job *job = question->definition;
+	const tfc_job *job = params->definition;
 	const struct tfc__agent_job_info info = {.id = "0000000000000000",
 						 .job = job,
 						 .epoch = 1,
-						 .has_minimal_env = question->has_minimal_env};
+						 .has_minimal_env = params->has_minimal_env};
 	const tfc_explanation explanation = {.strategy = tfc__job_strategy(job),
 					     .name = job->name,
 					     .task_count = tfc__job_task_count(job)};
@@ -217,15 +218,15 @@ static int add_environ(const struct tfc__record *record, const tfc_spec *spec,
 	return TFC_OK;
 }
 
-static int spec(struct tfc__record *record, const struct tfc__question *question,
+static int spec(struct tfc__record *record, const struct tfc__request_params *params,
 		struct tfc__request *request)
 {
 	tfc_spec *part = NULL;
 	uint32_t index;
-	uint32_t number = tfc__find_task(record, question->task);
+	uint32_t number = tfc__find_task(record, params->task);
 	if (number == UINT32_MAX)
 		return tfc__fail(&request->error, TFC_ENOENT, "gateway", 0,
-				 "job %s has no task \"%.60s\"", record->id, question->task);
+				 "job %s has no task \"%.60s\"", record->id, params->task);
 	tfc_spec *whole;
 	int code = tfc__record_spec(record, &request->error, &whole);
 	if (code < 0)
@@ -234,27 +235,27 @@ static int spec(struct tfc__record *record, const struct tfc__question *question
 	if (tfc__role_sees_part(record->job, role))
 		code = tfc_spec_part(whole, index, &request->error, &part);
 	if (code == TFC_OK)
-		code = (question->is_environ ? add_environ : add_tf_config)(record,
-									    part ? part : whole,
-									    role, index, request);
+		code = (params->is_environ ? add_environ : add_tf_config)(record,
+									  part ? part : whole, role,
+									  index, request);
 	tfc_spec_free(part);
 	tfc_spec_free(whole);
 	return code;
 }
 
-static int about_job(struct tfc__directory *directory, const struct tfc__question *question,
+static int about_job(struct tfc__directory *directory, const struct tfc__request_params *params,
 		     struct tfc__request *request)
 {
 	struct tfc__record *record;
-	if (question->verb == TFC_VERB_FORGET)
-		return forget(directory, question->job, request);
-	int code = tfc__directory_find(directory, question->job, &request->error, &record);
+	if (params->verb == TFC_VERB_FORGET)
+		return forget(directory, params->job, request);
+	int code = tfc__directory_find(directory, params->job, &request->error, &record);
 	if (code < 0)
 		return code;
-	if (question->verb == TFC_VERB_STOP)
-		return stop(record, question, request);
-	if (question->verb == TFC_VERB_SPEC)
-		return spec(record, question, request);
+	if (params->verb == TFC_VERB_STOP)
+		return stop(record, params, request);
+	if (params->verb == TFC_VERB_SPEC)
+		return spec(record, params, request);
 	tfc__describe(record, &request->text);
 	return TFC_OK;
 }
@@ -307,7 +308,7 @@ static void on_drained(void *user, const tfc_error *error)
 	tfc__request_end(request, error ? error->code : TFC_OK);
 }
 
-static void drain(struct tfc__forwarder *forwarder, const struct tfc__question *question,
+static void drain(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,
 		  struct tfc__request *request)
 {
 	const struct tfc__gateway_members *members = &forwarder->members;
@@ -318,13 +319,13 @@ static void drain(struct tfc__forwarder *forwarder, const struct tfc__question *
 					      : tfc__fail(&request->error, TFC_ENOENT, "gateway", 0,
 							  "member \"%.60s\" not found; this node "
 							  "has no other members",
-							  question->node));
+							  params->node));
 		return;
 	}
 	draining->request = request;
 	request->doing = draining;
 	request->forget = forget_draining;
-	members->ops->drain(members->user, question->node, question->is_off, on_drained, draining);
+	members->ops->drain(members->user, params->node, params->is_off, on_drained, draining);
 }
 
 /* ---- requests */
@@ -338,68 +339,68 @@ static bool has_others(const struct tfc__forwarder *forwarder)
  * that member has already chosen this node; a complete id exists on one node only.
  */
 static bool is_elsewhere(const struct tfc__forwarder *forwarder,
-			 const struct tfc__question *question)
+			 const struct tfc__request_params *params)
 {
 	tfc_error error;
 	struct tfc__record *record;
-	if (!has_others(forwarder) || question->is_forwarded)
+	if (!has_others(forwarder) || params->is_forwarded)
 		return false;
-	return !tfc__is_job_id(question->job) ||
-	       tfc__directory_find(forwarder->directory, question->job, &error, &record) < 0;
+	return !tfc__is_job_id(params->job) ||
+	       tfc__directory_find(forwarder->directory, params->job, &error, &record) < 0;
 }
 
-static void ask(tfc_gateway *gateway, const struct tfc__question *question,
+static void ask(tfc_gateway *gateway, const struct tfc__request_params *params,
 		struct tfc__request *request)
 {
 	struct tfc__forwarder *forwarder = &of(gateway)->forwarder;
 	struct tfc__directory *directory = forwarder->directory;
 	uint32_t count;
 	int code;
-	switch (question->verb) {
+	switch (params->verb) {
 	case TFC_VERB_SUBMIT:
-		if (is_home(forwarder, question))
-			tfc__request_end(request, submit(forwarder, question, request));
+		if (is_home(forwarder, params))
+			tfc__request_end(request, submit(forwarder, params, request));
 		else
-			tfc__forward_submit(forwarder, question, request);
+			tfc__forward_submit(forwarder, params, request);
 		return;
 	case TFC_VERB_EXPLAIN:
-		tfc__request_end(request, explain(directory, question, request));
+		tfc__request_end(request, explain(directory, params, request));
 		return;
 	case TFC_VERB_MEMBERS:
 		tfc__request_end(request, members(forwarder, request));
 		return;
 	case TFC_VERB_DRAIN:
-		drain(forwarder, question, request);
+		drain(forwarder, params, request);
 		return;
 	case TFC_VERB_JOBS:
 		code = jobs(directory, request, &count);
 		if (code < 0)
 			tfc__request_end(request, code);
 		else
-			tfc__list_jobs(forwarder, count, question->is_forwarded, request);
+			tfc__list_jobs(forwarder, count, params->is_forwarded, request);
 		return;
 	default:
-		if (is_elsewhere(forwarder, question))
-			tfc__forward(forwarder, question, request);
+		if (is_elsewhere(forwarder, params))
+			tfc__forward(forwarder, params, request);
 		else
-			tfc__request_end(request, about_job(directory, question, request));
+			tfc__request_end(request, about_job(directory, params, request));
 	}
 }
 
 /* For another member, only the jobs of this node. */
-static int watch_for_peer(tfc_gateway *gateway, const struct tfc__question *question,
+static int watch_for_peer(tfc_gateway *gateway, const struct tfc__request_params *params,
 			  tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
 {
 	struct tfc__forwarder *forwarder = &of(gateway)->forwarder;
 	const char *self = tfc__agent_name(tfc__directory_agent(forwarder->directory));
-	const char *cursor = question->client_key ? question->client_key : "";
+	const char *cursor = params->client_key ? params->client_key : "";
 	struct tfc__watch_position position = {.slots = NULL};
 	const tfc_watch_options options = {
 		.size = sizeof(options),
-		.wants_live = question->wants_live,
+		.wants_live = params->wants_live,
 		.cursor = cursor,
 	};
-	if (!question->is_forwarded)
+	if (!params->is_forwarded)
 		return tfc__watch_all(forwarder, &gateway->subs, &options, true, fn, user, error,
 				      ret_sub);
 	int code = tfc__watch_position_read(&position, cursor);
@@ -420,41 +421,42 @@ static int watch(tfc_gateway *gateway, const tfc_watch_options *options, tfc_eve
 			      error, ret_sub);
 }
 
-int tfc__gateway_follow(tfc_gateway *gateway, const struct tfc__question *question, bool is_bare,
-			tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
+int tfc__gateway_follow(tfc_gateway *gateway, const struct tfc__request_params *params,
+			bool is_bare, tfc_event_fn fn, void *user, tfc_error *error,
+			tfc_sub **ret_sub)
 {
 	struct tfc__forwarder *forwarder = &of(gateway)->forwarder;
 	struct tfc__record *record;
-	if (question->verb == TFC_VERB_WATCH)
-		return watch_for_peer(gateway, question, fn, user, error, ret_sub);
+	if (params->verb == TFC_VERB_WATCH)
+		return watch_for_peer(gateway, params, fn, user, error, ret_sub);
 	const tfc_subscribe_options options = {
 		.size = sizeof(options),
-		.skip_output = question->skip_output,
-		.cursor = question->client_key,
-		.wants_live = question->wants_live,
+		.skip_output = params->skip_output,
+		.cursor = params->client_key,
+		.wants_live = params->wants_live,
 	};
-	int code = tfc__directory_find(forwarder->directory, question->job, error, &record);
+	int code = tfc__directory_find(forwarder->directory, params->job, error, &record);
 	if (code == TFC_OK)
 		return tfc__local_subscribe(gateway->ctx, &gateway->subs, &of(gateway)->reading,
 					    record, &options, is_bare, fn, user, error, ret_sub);
 	if ((code != TFC_ENOENT && code != TFC_EPARSE) || !has_others(forwarder) ||
-	    question->is_forwarded)
+	    params->is_forwarded)
 		return code;
-	return tfc__remote_subscribe(gateway->ctx, &gateway->subs, &forwarder->route, question->job,
+	return tfc__remote_subscribe(gateway->ctx, &gateway->subs, &forwarder->route, params->job,
 				     &options, is_bare, fn, user, error, ret_sub);
 }
 
 static int subscribe(tfc_gateway *gateway, const char *job, const tfc_subscribe_options *options,
 		     tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
 {
-	const struct tfc__question question = {
+	const struct tfc__request_params params = {
 		.verb = TFC_VERB_SUBSCRIBE,
 		.job = job,
 		.client_key = options->cursor,
 		.skip_output = options->skip_output,
 		.wants_live = options->wants_live,
 	};
-	return tfc__gateway_follow(gateway, &question, false, fn, user, error, ret_sub);
+	return tfc__gateway_follow(gateway, &params, false, fn, user, error, ret_sub);
 }
 
 /* ---- opening and closing */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/fail.h"
-#include "gateway/question.h"
+#include "gateway/request_params.h"
 
 struct member_call {
 	struct tfc__member_calls *calls;
@@ -51,25 +51,25 @@ static void on_answer(void *user, int code, const msgpack_object *result, const 
 }
 
 int tfc__member_calls_begin(tfc_ctx *ctx, const struct tfc__gateway_members *members,
-			    const struct tfc__question *question, uint32_t timeout_ms,
+			    const struct tfc__request_params *params, uint32_t timeout_ms,
 			    const struct tfc__member_calls_ops *ops, void *user,
 			    struct tfc__member_calls **ret_calls)
 {
 	uint32_t count = count_members(members);
 	struct tfc__member_calls *calls = calloc(1, sizeof(*calls) + count * sizeof(*calls->calls));
 	struct tfc__gateway_member member = {NULL};
-	struct tfc__buf params = {0};
+	struct tfc__buf buf = {0};
 	char method[TFC__METHOD_SIZE];
 	struct tfc__rpc_options options = {
 		.method = method,
-		.params = &params,
+		.params = &buf,
 		.timeout_ms = timeout_ms,
 		.end = on_answer,
 	};
-	tfc__question_write(&params, question);
-	tfc__verb_method(question->verb, method);
-	if (!calls || params.is_failed) {
-		tfc__buf_fini(&params);
+	tfc__request_params_write(&buf, params);
+	tfc__verb_method(params->verb, method);
+	if (!calls || buf.is_failed) {
+		tfc__buf_fini(&buf);
 		free(calls);
 		return TFC_ENOMEM;
 	}
@@ -92,7 +92,7 @@ int tfc__member_calls_begin(tfc_ctx *ctx, const struct tfc__gateway_members *mem
 			ops->answered(user, call->node, NULL, &error);
 		}
 	}
-	tfc__buf_fini(&params);
+	tfc__buf_fini(&buf);
 	if (!calls->pending)
 		tfc__work_schedule(&calls->end);
 	return TFC_OK;

@@ -18,10 +18,10 @@ struct tfc__member_calls_ops {
 	void (*ended)(void *user); /* all members were reported */
 };
 
-/* Sends `question` to all members that are connected; each must respond within timeout_ms.
+/* Sends the request to all members that are connected; each must respond within timeout_ms.
  * `members` NULL: to none. TFC_ENOMEM. The caller drops *ret_calls. */
 int tfc__member_calls_begin(tfc_ctx *ctx, const struct tfc__gateway_members *members,
-			    const struct tfc__question *question, uint32_t timeout_ms,
+			    const struct tfc__request_params *params, uint32_t timeout_ms,
 			    const struct tfc__member_calls_ops *ops, void *user,
 			    struct tfc__member_calls **ret_calls);
 void tfc__member_calls_drop(struct tfc__member_calls *calls); /* NULL is a no-op */

@@ -21,9 +21,9 @@
 #include "base/strv.h"
 #include "cluster/record.h"
 #include "gateway/home.h"
-#include "gateway/question.h"
 #include "gateway/remote_request.h"
 #include "gateway/remote_sub.h"
+#include "gateway/request_params.h"
 #include "job/job.h"
 #include "transport/peer.h"
 
@@ -363,13 +363,13 @@ static void on_packed(struct tfc__remote_request *remote_request)
 	wait_for_connection(remote_request->owner, remote_request);
 }
 
-static void ask(tfc_gateway *gateway, const struct tfc__question *question,
+static void ask(tfc_gateway *gateway, const struct tfc__request_params *params,
 		struct tfc__request *request)
 {
-	struct tfc__question asked = *question;
+	struct tfc__request_params asked = *params;
 	char key[33] = "";
-	bool is_submit = question->verb == TFC_VERB_SUBMIT;
-	if (is_submit && !(question->client_key && *question->client_key)) {
+	bool is_submit = params->verb == TFC_VERB_SUBMIT;
+	if (is_submit && !(params->client_key && *params->client_key)) {
 		if (tfc__random_hex(key) < 0 || tfc__random_hex(key + 16) < 0) {
 			tfc__request_end(request, tfc__fail_errno(&request->error, "gateway", errno,
 								  "cannot get random bytes"));
@@ -382,14 +382,13 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 		return;
 	remote_request->owner = of(gateway);
 	remote_request->lost = on_lost;
-	remote_request->is_once = question->verb == TFC_VERB_FORGET &&
-				  !tfc__is_job_id(question->job);
+	remote_request->is_once = params->verb == TFC_VERB_FORGET && !tfc__is_job_id(params->job);
 	remote_request->packed = on_packed;
-	if (is_submit && !tfc__home_add(&of(gateway)->homes, remote_request, question->home))
+	if (is_submit && !tfc__home_add(&of(gateway)->homes, remote_request, params->home))
 		return;
-	if (tfc__question_brings_bundle(question))
+	if (tfc__request_params_brings_bundle(params))
 		tfc__remote_request_bring(remote_request, &of(gateway)->uploads,
-					  question->definition->bundle);
+					  params->definition->bundle);
 	else
 		wait_for_connection(of(gateway), remote_request);
 }

@@ -5,7 +5,7 @@
 
 #include "base/fail.h"
 #include "base/names.h"
-#include "gateway/question.h"
+#include "gateway/request_params.h"
 #include "job/job.h"
 
 static void free_remote_request(struct tfc__remote_request *remote_request)
@@ -26,11 +26,11 @@ static void forget(struct tfc__request *request)
 }
 
 struct tfc__remote_request *tfc__remote_request_new(struct tfc__request *request,
-						    const struct tfc__question *question)
+						    const struct tfc__request_params *params)
 {
 	struct tfc__remote_request *remote_request = calloc(1, sizeof(*remote_request));
 	if (remote_request)
-		tfc__question_write(&remote_request->params, question);
+		tfc__request_params_write(&remote_request->params, params);
 	if (!remote_request || remote_request->params.is_failed) {
 		if (remote_request)
 			tfc__buf_fini(&remote_request->params);
@@ -40,10 +40,10 @@ struct tfc__remote_request *tfc__remote_request_new(struct tfc__request *request
 	}
 	tfc__list_init(&remote_request->link);
 	remote_request->request = request;
-	remote_request->verb = question->verb;
-	remote_request->progress = question->progress;
-	remote_request->has_secrets = question->definition &&
-				      tfc__job_has_secrets(question->definition);
+	remote_request->verb = params->verb;
+	remote_request->progress = params->progress;
+	remote_request->has_secrets = params->definition &&
+				      tfc__job_has_secrets(params->definition);
 	request->doing = remote_request;
 	request->forget = forget;
 	return remote_request;
@@ -168,8 +168,8 @@ static void on_packed(void *user)
 {
 	struct tfc__remote_request *remote_request = user;
 	tfc_error error = TFC_ERROR_INIT;
-	tfc__question_write_bundle(&remote_request->params,
-				   tfc__upload_hash(remote_request->upload));
+	tfc__request_params_add_bundle(&remote_request->params,
+				       tfc__upload_hash(remote_request->upload));
 	if (remote_request->params.is_failed) {
 		tfc__fail_nomem(&error, "gateway");
 		tfc__remote_request_fail(remote_request, &error);

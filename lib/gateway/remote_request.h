@@ -37,7 +37,7 @@ struct tfc__remote_request {
 
 /* Sets the request's `forget` and `doing`. NULL: out of memory; the request was ended. */
 struct tfc__remote_request *tfc__remote_request_new(struct tfc__request *request,
-						    const struct tfc__question *question);
+						    const struct tfc__request_params *params);
 
 /* Sends the bundle at `path` before the call. `packed` is called when it is packed. On failure the
  * request is ended. */

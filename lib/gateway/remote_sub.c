@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "gateway/event_wire.h"
-#include "gateway/question.h"
+#include "gateway/request_params.h"
 #include "gateway/watch_position.h"
 
 #define ITEM_BYTES (128u << 10)      /* memory of a usual item, with the events read from it */
@@ -387,12 +387,12 @@ void tfc__remote_sub_failed(struct tfc__remote_sub *sub, const tfc_error *error)
 
 void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const char *id)
 {
-	struct tfc__buf params = {0};
+	struct tfc__buf buf = {0};
 	char method[TFC__METHOD_SIZE];
 	const char *cursor = sub->is_watch    ? tfc__watch_position_text(&sub->position)
 			     : sub->has_place ? tfc__place_text(&sub->place)
 					      : NULL;
-	const struct tfc__question question = {
+	const struct tfc__request_params params = {
 		.verb = sub->is_watch ? TFC_VERB_WATCH : TFC_VERB_SUBSCRIBE,
 		.job = id,
 		.client_key = cursor,
@@ -402,7 +402,7 @@ void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const
 	};
 	const struct tfc__rpc_options call = {
 		.method = method,
-		.params = &params,
+		.params = &buf,
 		.credit = sub->route->window,
 		.is_low_priority = sub->route->is_low_priority,
 		.item_bytes = on_item,
@@ -411,12 +411,12 @@ void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const
 	};
 	tfc_error error = TFC_ERROR_INIT;
 	sub->is_finding = false;
-	tfc__question_write(&params, &question);
-	tfc__verb_method(question.verb, method);
-	int code = params.is_failed || (!sub->is_watch && cursor && !*cursor)
+	tfc__request_params_write(&buf, &params);
+	tfc__verb_method(params.verb, method);
+	int code = buf.is_failed || (!sub->is_watch && cursor && !*cursor)
 			   ? tfc__fail_nomem(&error, "gateway")
 			   : tfc__rpc_call(rpc, &call, &error, &sub->call);
-	tfc__buf_fini(&params);
+	tfc__buf_fini(&buf);
 	if (code < 0)
 		tfc__remote_sub_failed(sub, &error);
 }

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/fail.h"
-#include "gateway/question.h"
+#include "gateway/request_params.h"
 #include "job/job.h"
 
 static bool is_looking(enum tfc_verb verb)
@@ -27,11 +27,11 @@ const char *tfc_peer_role_name(uint32_t role)
 }
 
 int tfc__rights_check(const struct tfc__gateway_service_options *options,
-		      const struct tfc__peer_id *who, const struct tfc__question *question,
+		      const struct tfc__peer_id *who, const struct tfc__request_params *params,
 		      tfc_error *error)
 {
 	const tfc_node_hooks *hooks = &options->hooks;
-	const char *verb = tfc_verb_name(question->verb);
+	const char *verb = tfc_verb_name(params->verb);
 	const tfc_peer_info info = {
 		.size = sizeof(info),
 		.role = (enum tfc_peer_role)who->role,
@@ -43,14 +43,12 @@ int tfc__rights_check(const struct tfc__gateway_service_options *options,
 		.address = who->address,
 	};
 	if (who->role != TFC__KEY_NODE &&
-	    (question->is_forwarded ||
-	     (who->role != TFC__KEY_SUBMIT && !is_looking(question->verb))))
+	    (params->is_forwarded || (who->role != TFC__KEY_SUBMIT && !is_looking(params->verb))))
 		return tfc__fail(error, TFC_EACCES, "gateway", 0,
 				 "a %s key has no permission to %s; use a %s key",
 				 tfc__key_role_name(who->role), verb,
-				 question->is_forwarded ? "node" : "submit");
-	if (hooks->authorize &&
-	    hooks->authorize(hooks->user, &info, question->verb, question->job) < 0)
+				 params->is_forwarded ? "node" : "submit");
+	if (hooks->authorize && hooks->authorize(hooks->user, &info, params->verb, params->job) < 0)
 		return tfc__fail(error, TFC_EACCES, "gateway", 0,
 				 "permission to %s denied by the host", verb);
 	return TFC_OK;

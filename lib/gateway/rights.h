@@ -10,7 +10,7 @@
 /* Whether `who` may make this request: by the role of the key, and by the host's authorize hook.
  * TFC_EACCES. */
 int tfc__rights_check(const struct tfc__gateway_service_options *options,
-		      const struct tfc__peer_id *who, const struct tfc__question *question,
+		      const struct tfc__peer_id *who, const struct tfc__request_params *params,
 		      tfc_error *error);
 
 /*

@@ -130,9 +130,9 @@ int tfc__search_begin(tfc_ctx *ctx, struct tfc__directory *directory,
 		      tfc__search_fn fn, void *user, struct tfc__search **ret_search)
 {
 	static const struct tfc__member_calls_ops ops = {on_answered, on_ended};
-	const struct tfc__question question = {.verb = TFC_VERB_FIND,
-					       .job = job,
-					       .is_forwarded = true};
+	const struct tfc__request_params params = {.verb = TFC_VERB_FIND,
+						   .job = job,
+						   .is_forwarded = true};
 	struct tfc__search *search = calloc(1, sizeof(*search));
 	struct tfc__matches here = {.submitted_ns = 0};
 	if (!search)
@@ -146,8 +146,8 @@ int tfc__search_begin(tfc_ctx *ctx, struct tfc__directory *directory,
 	if (here.prefixes == 1 && tfc__is_job_id(job))
 		members = NULL; /* it is a whole id */
 	search->bytes = tfc__member_calls_bytes(members);
-	if (!search->job || tfc__member_calls_begin(ctx, members, &question, ANSWER_MS, &ops,
-						    search, &search->calls) < 0) {
+	if (!search->job || tfc__member_calls_begin(ctx, members, &params, ANSWER_MS, &ops, search,
+						    &search->calls) < 0) {
 		tfc__search_drop(search);
 		return TFC_ENOMEM;
 	}

@@ -17,7 +17,7 @@
 #include "gateway/home.h"
 #include "gateway/local.h"
 #include "gateway/low_priority.h"
-#include "gateway/question.h"
+#include "gateway/request_params.h"
 #include "gateway/rights.h"
 #include "gateway/search.h"
 #include "job/job.h"
@@ -113,7 +113,7 @@ static int reserve(void *user, size_t bytes, tfc_error *error)
 	return tfc__rpc_reserve(call->request, bytes, error);
 }
 
-static void on_cancel_question(void *user)
+static void on_cancel_request(void *user)
 {
 	struct call *call = user;
 	tfc_error error = TFC_ERROR_INIT;
@@ -134,34 +134,33 @@ static void name_submitter(const struct tfc__peer_id *who, char *text, size_t si
 		snprintf(text, size, "key %s, node %s", who->key_id, who->node_id);
 }
 
-static void ask(struct call *call, const struct tfc__question *received)
+static void ask(struct call *call, const struct tfc__request_params *received)
 {
-	struct tfc__question question = *received;
-	question.reserve = reserve;
-	question.is_relayed = true;
-	if (tfc__gateway_request(call->service->gateway, &question, 0, on_reply, call, &call->op) <
-	    0)
+	struct tfc__request_params params = *received;
+	params.reserve = reserve;
+	params.is_relayed = true;
+	if (tfc__gateway_request(call->service->gateway, &params, 0, on_reply, call, &call->op) < 0)
 		fail_call(call, tfc_ctx_error(call->service->ctx));
 }
 
-static void put_question(struct call *call, const struct tfc__question *received,
-			 const struct tfc__peer_id *who)
+static void handle_request(struct call *call, const struct tfc__request_params *received,
+			   const struct tfc__peer_id *who)
 {
 	char submitter[129], as[TFC__SUBMITTER_AS_SIZE];
-	struct tfc__question question = *received;
+	struct tfc__request_params params = *received;
 	name_submitter(who, submitter, sizeof(submitter));
 	tfc__rights_say(who, as);
-	question.submitter = submitter;
-	question.owner = tfc__rights_owner(&call->service->options, who);
-	question.as = question.verb == TFC_VERB_SUBMIT ? as : NULL;
-	tfc__rpc_watch(call->request, NULL, on_cancel_question, call);
-	ask(call, &question);
+	params.submitter = submitter;
+	params.owner = tfc__rights_owner(&call->service->options, who);
+	params.as = params.verb == TFC_VERB_SUBMIT ? as : NULL;
+	tfc__rpc_watch(call->request, NULL, on_cancel_request, call);
+	ask(call, &params);
 }
 
 static void on_turn(struct tfc__low_priority_request *turn)
 {
 	struct call *call = tfc__container_of(turn, struct call, turn);
-	ask(call, &call->received.question);
+	ask(call, &call->received.params);
 }
 
 static bool is_long(enum tfc_verb verb)
@@ -178,7 +177,7 @@ static void line_up(struct call *call, struct tfc__received *received, bool is_c
 	call->received = *received;
 	*received = (struct tfc__received){.definition = NULL};
 	call->turn.go = on_turn;
-	tfc__rpc_watch(call->request, NULL, on_cancel_question, call);
+	tfc__rpc_watch(call->request, NULL, on_cancel_request, call);
 	if (tfc__low_priority_enqueue(&call->service->low_priority, rpc, is_client, &call->turn) ==
 	    TFC_OK)
 		return;
@@ -260,9 +259,9 @@ static void flush(struct call *call)
 /* The host may hide a job from a watch. */
 static bool may_see(const struct call *call, const char *job)
 {
-	const struct tfc__question question = {.verb = TFC_VERB_WATCH, .job = job};
+	const struct tfc__request_params params = {.verb = TFC_VERB_WATCH, .job = job};
 	return !*job || !call->service->options.hooks.authorize ||
-	       tfc__rights_check(&call->service->options, &call->who, &question, NULL) == TFC_OK;
+	       tfc__rights_check(&call->service->options, &call->who, &params, NULL) == TFC_OK;
 }
 
 static void on_event(void *user, const tfc_event *event)
@@ -318,17 +317,17 @@ static void on_cancel_stream(void *user)
 	end_stream(call);
 }
 
-static void begin_stream(struct call *call, const struct tfc__question *question)
+static void begin_stream(struct call *call, const struct tfc__request_params *params)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	if (tfc__gateway_follow(call->service->gateway, question, true, on_event, call, &error,
+	if (tfc__gateway_follow(call->service->gateway, params, true, on_event, call, &error,
 				&call->sub) < 0 ||
 	    tfc__rpc_reserve(call->request, call->sub->held, &error) < 0) {
 		fail_call(call, &error);
 		return;
 	}
-	call->item_bytes = call->verb == TFC_VERB_WATCH && question->is_forwarded ? WATCH_ITEM_BYTES
-										  : ITEM_BYTES;
+	call->item_bytes = call->verb == TFC_VERB_WATCH && params->is_forwarded ? WATCH_ITEM_BYTES
+										: ITEM_BYTES;
 	call->sub->turning = on_turn_begins;
 	call->sub->turned = on_turned;
 	tfc__rpc_watch(call->request, on_credit, on_cancel_stream, call);
@@ -337,20 +336,20 @@ static void begin_stream(struct call *call, const struct tfc__question *question
 static void on_found(void *user, const char *node, const char *id, const tfc_error *error)
 {
 	struct call *call = user;
-	struct tfc__question question = call->received.question;
+	struct tfc__request_params params = call->received.params;
 	call->search = NULL;
-	question.job = id;
+	params.job = id;
 	if (error)
 		fail_call(call, error);
 	else
-		begin_stream(call, &question);
+		begin_stream(call, &params);
 }
 
 /* A prefix or name may match jobs on several nodes, so all nodes are searched first. */
 static bool is_to_be_found(const struct tfc__gateway_service *service,
-			   const struct tfc__question *question)
+			   const struct tfc__request_params *params)
 {
-	return !question->is_forwarded && !tfc__is_job_id(question->job) &&
+	return !params->is_forwarded && !tfc__is_job_id(params->job) &&
 	       tfc__gateway_members_next(&service->options.members,
 					 &(struct tfc__gateway_member){NULL});
 }
@@ -362,10 +361,10 @@ static void find_stream(struct call *call, struct tfc__received *received)
 	tfc_error error = TFC_ERROR_INIT;
 	call->received = *received;
 	*received = (struct tfc__received){.definition = NULL};
-	tfc__rpc_watch(call->request, NULL, on_cancel_question, call);
+	tfc__rpc_watch(call->request, NULL, on_cancel_request, call);
 	if (tfc__search_begin(service->ctx, tfc__gateway_directory(service->gateway),
-			      &service->options.members, call->received.question.job, on_found,
-			      call, &call->search) < 0)
+			      &service->options.members, call->received.params.job, on_found, call,
+			      &call->search) < 0)
 		tfc__fail_nomem(&error, "gateway");
 	else
 		tfc__rpc_reserve(call->request, tfc__search_bytes(call->search), &error);
@@ -377,32 +376,31 @@ static void find_stream(struct call *call, struct tfc__received *received)
 
 /* A submit that a member forwards has the submitter that the member names. */
 static int receive_submitter(const struct tfc__gateway_service *service,
-			     const struct tfc__question *received, struct tfc__peer_id *who,
+			     const struct tfc__request_params *received, struct tfc__peer_id *who,
 			     tfc_error *error)
 {
-	struct tfc__question question = *received;
+	struct tfc__request_params params = *received;
 	if (!received->is_forwarded || !received->as)
 		return TFC_OK;
 	int code = tfc__rights_submitter(received->as, who, error);
-	question.is_forwarded = false;
-	return code < 0 ? code : tfc__rights_check(&service->options, who, &question, error);
+	params.is_forwarded = false;
+	return code < 0 ? code : tfc__rights_check(&service->options, who, &params, error);
 }
 
 /* On success, `who` is the submitter. */
 static int receive(const struct tfc__gateway_service *service, struct tfc__peer_id *who,
-		   enum tfc_verb verb, const msgpack_object *params, struct tfc__received *received,
+		   enum tfc_verb verb, const msgpack_object *map, struct tfc__received *received,
 		   tfc_error *error)
 {
-	const struct tfc__question *question = &received->question;
-	int code = tfc__question_read(received, verb, params, error);
+	const struct tfc__request_params *params = &received->params;
+	int code = tfc__request_params_read(received, verb, map, error);
 	if (code == TFC_OK)
-		code = tfc__rights_check(&service->options, who, question, error);
+		code = tfc__rights_check(&service->options, who, params, error);
 	if (code == TFC_OK && verb == TFC_VERB_SUBMIT)
-		code = receive_submitter(service, question, who, error);
-	received->question.has_minimal_env = who->uid !=
-					     geteuid(); /* over tcp, uid is UINT32_MAX */
+		code = receive_submitter(service, params, who, error);
+	received->params.has_minimal_env = who->uid != geteuid(); /* over tcp, uid is UINT32_MAX */
 	if (code == TFC_OK)
-		code = tfc__question_read_definition(received, error);
+		code = tfc__request_params_read_definition(received, error);
 	if (code == TFC_OK && verb == TFC_VERB_SUBMIT && received->definition)
 		code = tfc__rights_apply(&service->options, who, received->definition, error);
 	return code;
@@ -424,9 +422,9 @@ static void answer_hello(const struct tfc__gateway_service *service,
  * two. */
 static bool serve_offer(struct tfc__gateway_service *service, const struct tfc__peer_id *who,
 			struct tfc__rpc_request *request, const char *method,
-			const msgpack_object *params)
+			const msgpack_object *map)
 {
-	static const struct tfc__question question = {.verb = TFC_VERB_SUBMIT, .job = ""};
+	static const struct tfc__request_params params = {.verb = TFC_VERB_SUBMIT, .job = ""};
 	tfc_error error = TFC_ERROR_INIT;
 	const struct tfc__directory *directory = tfc__gateway_directory(service->gateway);
 	struct tfc__bundles *bundles = tfc__agent_bundles(tfc__directory_agent(directory));
@@ -434,13 +432,13 @@ static bool serve_offer(struct tfc__gateway_service *service, const struct tfc__
 					      .uid = who->uid};
 	memcpy(offerer.key_id, who->key_id, sizeof(offerer.key_id));
 	if (strcmp(method, TFC__BUNDLE_CHUNK) == 0)
-		tfc__bundle_serve_chunk(bundles, request, params);
+		tfc__bundle_serve_chunk(bundles, request, map);
 	else if (strcmp(method, TFC__BUNDLE_OFFER) != 0)
 		return false;
-	else if (tfc__rights_check(&service->options, who, &question, &error) < 0)
+	else if (tfc__rights_check(&service->options, who, &params, &error) < 0)
 		tfc__rpc_fail(request, &error);
 	else
-		tfc__bundle_serve_offer(bundles, &offerer, request, params);
+		tfc__bundle_serve_offer(bundles, &offerer, request, map);
 	return true;
 }
 
@@ -462,7 +460,7 @@ static int check_client(const struct tfc__gateway_service *service,
 
 void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 				const struct tfc__peer_id *caller, struct tfc__rpc_request *request,
-				const char *method, const msgpack_object *params)
+				const char *method, const msgpack_object *map)
 {
 	struct tfc__peer_id who = *caller;
 	enum tfc_verb verb = tfc__verb_of_method(method);
@@ -475,13 +473,13 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 		tfc__rpc_fail(request, &error);
 		return;
 	}
-	if (serve_offer(service, &who, request, method, params))
+	if (serve_offer(service, &who, request, method, map))
 		return;
 	if (strcmp(method, TFC__METHOD_HELLO) == 0) {
 		answer_hello(service, request);
 		return;
 	}
-	int code = verb ? receive(service, &who, verb, params, &received, &error)
+	int code = verb ? receive(service, &who, verb, map, &received, &error)
 			: tfc__fail(&error, TFC_ENOTSUP, "gateway", 0,
 				    "the node's version does not support this request");
 	if (code < 0)
@@ -489,16 +487,16 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 	else if (!(call = new_call(service, verb, request)))
 		;
 	else if (verb == TFC_VERB_FIND)
-		answer_find(call, received.question.job);
-	else if (verb == TFC_VERB_SUBSCRIBE && is_to_be_found(service, &received.question))
+		answer_find(call, received.params.job);
+	else if (verb == TFC_VERB_SUBSCRIBE && is_to_be_found(service, &received.params))
 		find_stream(call, &received);
 	else if (verb == TFC_VERB_SUBSCRIBE || verb == TFC_VERB_WATCH) {
 		call->who = who;
-		begin_stream(call, &received.question);
+		begin_stream(call, &received.params);
 	} else if (is_long(verb))
 		line_up(call, &received, caller->role != TFC__KEY_NODE);
 	else
-		put_question(call, &received.question, &who);
+		handle_request(call, &received.params, &who);
 	tfc__received_fini(&received);
 }
 

@@ -37,6 +37,6 @@ void tfc__gateway_service_close(struct tfc__gateway_service *service);
  * ignored. */
 void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 				const struct tfc__peer_id *who, struct tfc__rpc_request *request,
-				const char *method, const msgpack_object *params);
+				const char *method, const msgpack_object *map);
 
 #endif

@@ -29,7 +29,7 @@ def called(texts):
     """Method names in the code, those that are put together from a verb among them."""
     names = {name for text in texts.values() for name in METHOD.findall(text)}
     for path, text in texts.items():
-        if path.name == "question.c":
+        if path.name == "request_params.c":
             names |= {"gateway." + verb for verb in re.findall(r'"(\w+)"', VERBS.search(text)[1])}
     return names - NO_METHODS
 

@@ -1,70 +1,70 @@
-/* gateway: questions and events of the other end. What is read is written as it was; an event that
+/* gateway: requests and events of the other end. What is read is written as it was; an event that
  * is taken is whole: its strings end, and it is one line of JSON. */
 #include <string.h>
 
 #include "bundle/cache.h"
 #include "fuzz.h"
 #include "gateway/event_wire.h"
-#include "gateway/question.h"
+#include "gateway/request_params.h"
 #include "job/job.h"
 
 #define OBJECTS_MAX 4096
 #define TASKS_MAX 65536
 #define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-static void write_home(struct tfc__buf *text, const struct tfc__question *question)
+static void write_home(struct tfc__buf *text, const struct tfc__request_params *params)
 {
-	if (question->verb == TFC_VERB_SUBMIT)
-		tfc__question_write_home(text, question->home);
+	if (params->verb == TFC_VERB_SUBMIT)
+		tfc__request_params_add_home(text, params->home);
 }
 
-static void check_same(const struct tfc__buf *text, const struct tfc__question *question)
+static void check_same(const struct tfc__buf *text, const struct tfc__request_params *params)
 {
 	struct tfc__buf again = {0};
-	tfc__question_write(&again, question);
-	write_home(&again, question);
+	tfc__request_params_write(&again, params);
+	write_home(&again, params);
 	CHECK(text->len == again.len && memcmp(text->data, again.data, text->len) == 0);
 	tfc__buf_fini(&again);
 }
 
 /* A path is called by what it holds, once that is known. */
-static void check_named(const struct tfc__question *question)
+static void check_named(const struct tfc__request_params *params)
 {
-	CHECK(strcmp(question->definition->bundle, TFC__BUNDLE_NAME HASH) == 0);
+	CHECK(strcmp(params->definition->bundle, TFC__BUNDLE_NAME HASH) == 0);
 }
 
 static int read_all(struct tfc__received *received, enum tfc_verb verb,
 		    const msgpack_object *params, tfc_error *error)
 {
-	int code = tfc__question_read(received, verb, params, error);
-	return code < 0 ? code : tfc__question_read_definition(received, error);
+	int code = tfc__request_params_read(received, verb, params, error);
+	return code < 0 ? code : tfc__request_params_read_definition(received, error);
 }
 
-static void check_question(enum tfc_verb verb, const msgpack_object *params)
+static void check_params(enum tfc_verb verb, const msgpack_object *map)
 {
 	struct tfc__received received, again;
 	struct tfc__buf text = {0};
 	struct tfc__msg msg;
 	tfc_error error = TFC_ERROR_INIT;
-	int code = read_all(&received, verb, params, &error);
+	int code = read_all(&received, verb, map, &error);
 	if (code < 0) {
 		fuzz_check_error(code, &error);
 		tfc__received_fini(&received);
 		return;
 	}
-	CHECK(received.question.job && received.question.task && received.question.node);
-	tfc__question_write(&text, &received.question);
-	bool brings_bundle = tfc__question_brings_bundle(&received.question);
+	CHECK(received.params.job && received.params.task && received.params.node);
+	tfc__request_params_write(&text, &received.params);
+	bool brings_bundle = tfc__request_params_brings_bundle(&received.params);
 	if (brings_bundle)
-		tfc__question_write_bundle(&text, HASH);
-	write_home(&text, &received.question);
+		tfc__request_params_add_bundle(&text, HASH);
+	write_home(&text, &received.params);
 	CHECK(!text.is_failed);
 	CHECK(tfc__msg_parse(&msg, text.data, text.len, NULL, &error) == TFC_OK);
 	CHECK(read_all(&again, verb, &msg.root, &error) == TFC_OK);
 	if (brings_bundle)
-		check_named(&again.question);
+		check_named(&again.params);
 	else
-		check_same(&text, &again.question);
+		check_same(&text, &again.params);
 	tfc__received_fini(&again);
 	tfc__msg_fini(&msg);
 	tfc__received_fini(&received);
@@ -162,7 +162,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct tfc__msg msg;
 	if (size < 1 || tfc__msg_parse(&msg, data + 1, size - 1, &limits, NULL) < 0)
 		return 0;
-	check_question((enum tfc_verb)(TFC_VERB_SUBMIT + data[0] % TFC_VERB_WATCH), &msg.root);
+	check_params((enum tfc_verb)(TFC_VERB_SUBMIT + data[0] % TFC_VERB_WATCH), &msg.root);
 	check_item(&msg.root);
 	tfc__msg_fini(&msg);
 	return 0;

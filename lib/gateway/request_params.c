@@ -1,4 +1,4 @@
-#include "gateway/question.h"
+#include "gateway/request_params.h"
 
 #include <endian.h>
 #include <sodium.h>
@@ -49,54 +49,54 @@ void tfc__verb_method(enum tfc_verb verb, char method[TFC__METHOD_SIZE])
 
 /* ---- writing */
 
-#define QUESTION(...) TFC__FIELD(struct tfc__question, __VA_ARGS__)
+#define PARAM(...) TFC__FIELD(struct tfc__request_params, __VA_ARGS__)
 static const struct tfc__field rows[] = {
-	QUESTION("job", TFC__STRING, job, TFC__V0_2, .max = NAME_BYTES_MAX),
-	QUESTION("task", TFC__STRING, task, TFC__V0_2, .max = NAME_BYTES_MAX),
-	QUESTION("node", TFC__STRING, node, TFC__V0_2, .max = NAME_BYTES_MAX),
-	QUESTION("key", TFC__STRING, client_key, TFC__V0_2, .max = CURSOR_BYTES_MAX),
-	QUESTION("definition", TFC__BYTES, definition_json, TFC__V0_2,
-		 .count = offsetof(struct tfc__question, definition_len)),
-	QUESTION("tag", TFC__BYTES, host_tag, TFC__V0_2,
-		 .count = offsetof(struct tfc__question, host_tag_len)),
-	QUESTION("interrupt_ms", TFC__UINT, interrupt_ms, TFC__V0_2),
-	QUESTION("kill", TFC__BOOL, is_kill, TFC__V0_2),
-	QUESTION("forwarded", TFC__BOOL, is_forwarded, TFC__V0_2),
-	QUESTION("off", TFC__BOOL, is_off, TFC__V0_2),
-	QUESTION("environ", TFC__BOOL, is_environ, TFC__V0_2),
-	QUESTION("without_output", TFC__BOOL, skip_output, TFC__V0_2),
-	QUESTION("live", TFC__BOOL, wants_live, TFC__V0_2),
-	QUESTION("bundle", TFC__STRING, bundle, TFC__V0_2, .max = NAME_BYTES_MAX),
-	QUESTION("home", TFC__STRING, home, TFC__V0_3, .max = NAME_BYTES_MAX),
-	QUESTION("as", TFC__STRING, as, TFC__V0_3, .max = NAME_BYTES_MAX),
+	PARAM("job", TFC__STRING, job, TFC__V0_2, .max = NAME_BYTES_MAX),
+	PARAM("task", TFC__STRING, task, TFC__V0_2, .max = NAME_BYTES_MAX),
+	PARAM("node", TFC__STRING, node, TFC__V0_2, .max = NAME_BYTES_MAX),
+	PARAM("key", TFC__STRING, client_key, TFC__V0_2, .max = CURSOR_BYTES_MAX),
+	PARAM("definition", TFC__BYTES, definition_json, TFC__V0_2,
+	      .count = offsetof(struct tfc__request_params, definition_len)),
+	PARAM("tag", TFC__BYTES, host_tag, TFC__V0_2,
+	      .count = offsetof(struct tfc__request_params, host_tag_len)),
+	PARAM("interrupt_ms", TFC__UINT, interrupt_ms, TFC__V0_2),
+	PARAM("kill", TFC__BOOL, is_kill, TFC__V0_2),
+	PARAM("forwarded", TFC__BOOL, is_forwarded, TFC__V0_2),
+	PARAM("off", TFC__BOOL, is_off, TFC__V0_2),
+	PARAM("environ", TFC__BOOL, is_environ, TFC__V0_2),
+	PARAM("without_output", TFC__BOOL, skip_output, TFC__V0_2),
+	PARAM("live", TFC__BOOL, wants_live, TFC__V0_2),
+	PARAM("bundle", TFC__STRING, bundle, TFC__V0_2, .max = NAME_BYTES_MAX),
+	PARAM("home", TFC__STRING, home, TFC__V0_3, .max = NAME_BYTES_MAX),
+	PARAM("as", TFC__STRING, as, TFC__V0_3, .max = NAME_BYTES_MAX),
 };
-static const struct tfc__question no_question = {.job = "", .task = "", .node = ""};
-static const struct tfc__fields fields = TFC__FIELDS(rows, struct tfc__question, &no_question);
+static const struct tfc__request_params no_params = {.job = "", .task = "", .node = ""};
+static const struct tfc__fields fields = TFC__FIELDS(rows, struct tfc__request_params, &no_params);
 
-bool tfc__question_brings_bundle(const struct tfc__question *question)
+bool tfc__request_params_brings_bundle(const struct tfc__request_params *params)
 {
-	const char *bundle = question->definition ? question->definition->bundle : NULL;
-	return question->verb == TFC_VERB_SUBMIT && bundle && !tfc__bundle_named(bundle) &&
-	       !question->bundle;
+	const char *bundle = params->definition ? params->definition->bundle : NULL;
+	return params->verb == TFC_VERB_SUBMIT && bundle && !tfc__bundle_named(bundle) &&
+	       !params->bundle;
 }
 
-void tfc__question_write_bundle(struct tfc__buf *buf, const char *hash)
+void tfc__request_params_add_bundle(struct tfc__buf *buf, const char *hash)
 {
 	tfc__msg_put_str(buf, "bundle", hash);
 }
 
-void tfc__question_write_home(struct tfc__buf *buf, const char *node_id)
+void tfc__request_params_add_home(struct tfc__buf *buf, const char *node_id)
 {
 	tfc__msg_put_str(buf, "home", node_id);
 }
 
-void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *question)
+void tfc__request_params_write(struct tfc__buf *buf, const struct tfc__request_params *params)
 {
-	uint32_t later = tfc__question_brings_bundle(question) +
-			 (question->verb == TFC_VERB_SUBMIT);
-	struct tfc__question sent = *question;
+	uint32_t later = tfc__request_params_brings_bundle(params) +
+			 (params->verb == TFC_VERB_SUBMIT);
+	struct tfc__request_params sent = *params;
 	char *json = NULL;
-	sent.home = NULL; /* tfc__question_write_home appends it */
+	sent.home = NULL; /* tfc__request_params_add_home appends it */
 	if (!sent.definition_json && sent.definition) {
 		if (tfc_job_json(sent.definition, TFC_JSON_SECRETS, &json) < 0) {
 			buf->is_failed = true;
@@ -119,20 +119,20 @@ static void add_part(crypto_generichash_state *state, const char *text, size_t l
 	crypto_generichash_update(state, (const uint8_t *)text, len);
 }
 
-int tfc__question_digest(const struct tfc__question *question, tfc_error *error,
-			 uint8_t ret_digest[TFC__SUBMIT_DIGEST_SIZE])
+int tfc__request_params_digest(const struct tfc__request_params *params, tfc_error *error,
+			       uint8_t ret_digest[TFC__SUBMIT_DIGEST_SIZE])
 {
-	const char *bundle = question->bundle ? question->bundle : "";
+	const char *bundle = params->bundle ? params->bundle : "";
 	crypto_generichash_state state;
 	char *own = NULL;
-	if (!question->definition_json &&
-	    tfc_job_json(question->definition, TFC_JSON_SECRETS, &own) < 0)
+	if (!params->definition_json &&
+	    tfc_job_json(params->definition, TFC_JSON_SECRETS, &own) < 0)
 		return tfc__fail_nomem(error, "gateway");
 	crypto_generichash_init(&state, NULL, 0, TFC__SUBMIT_DIGEST_SIZE);
 	if (own)
 		add_part(&state, own, strlen(own));
 	else
-		add_part(&state, question->definition_json, question->definition_len);
+		add_part(&state, params->definition_json, params->definition_len);
 	add_part(&state, bundle, strlen(bundle));
 	crypto_generichash_final(&state, ret_digest, TFC__SUBMIT_DIGEST_SIZE);
 	tfc_free(own);
@@ -176,9 +176,9 @@ static int check_values(const char *json, size_t len, tfc_error *error)
 }
 
 /* A submit is recognized by the definition as received, not by the parsed job. */
-int tfc__question_read_definition(struct tfc__received *received, tfc_error *error)
+int tfc__request_params_read_definition(struct tfc__received *received, tfc_error *error)
 {
-	enum tfc_verb verb = received->question.verb;
+	enum tfc_verb verb = received->params.verb;
 	const char *json = received->json;
 	size_t len = (size_t)received->json_len;
 	if (!json || (verb != TFC_VERB_SUBMIT && verb != TFC_VERB_EXPLAIN))
@@ -189,34 +189,34 @@ int tfc__question_read_definition(struct tfc__received *received, tfc_error *err
 	code = tfc_job_parse(json, len, NULL, error, &received->definition);
 	if (code < 0)
 		return code;
-	received->question.definition = received->definition;
+	received->params.definition = received->definition;
 	if (verb == TFC_VERB_SUBMIT) {
-		received->question.definition_json = json;
-		received->question.definition_len = len;
-		received->question.bundle = received->definition->bundle ? received->bundle : NULL;
+		received->params.definition_json = json;
+		received->params.definition_len = len;
+		received->params.bundle = received->definition->bundle ? received->bundle : NULL;
 	}
 	return name_bundle(received, error);
 }
 
-/* The definition and the bundle become part of the request in tfc__question_read_definition. */
-int tfc__question_read(struct tfc__received *received, enum tfc_verb verb,
-		       const msgpack_object *params, tfc_error *error)
+/* The definition and the bundle become part of the request in tfc__request_params_read_definition.
+ */
+int tfc__request_params_read(struct tfc__received *received, enum tfc_verb verb,
+			     const msgpack_object *map, tfc_error *error)
 {
-	struct tfc__question *question = &received->question;
-	*received = (struct tfc__received){.question = {.verb = verb}};
-	int code = tfc__params_read(&received->reader, &fields, params, error, question);
+	struct tfc__request_params *params = &received->params;
+	*received = (struct tfc__received){.params = {.verb = verb}};
+	int code = tfc__params_read(&received->reader, &fields, map, error, params);
 	if (code == TFC_EINVAL)
 		return code;
-	received->json = question->definition_json;
-	received->json_len = question->definition_len;
-	received->bundle = question->bundle && tfc__is_bundle_hash(question->bundle)
-				   ? question->bundle
-				   : NULL;
-	question->definition_json = NULL;
-	question->definition_len = 0;
-	question->bundle = NULL;
-	if (question->home && !*question->home)
-		question->home = NULL;
+	received->json = params->definition_json;
+	received->json_len = params->definition_len;
+	received->bundle = params->bundle && tfc__is_bundle_hash(params->bundle) ? params->bundle
+										 : NULL;
+	params->definition_json = NULL;
+	params->definition_len = 0;
+	params->bundle = NULL;
+	if (params->home && !*params->home)
+		params->home = NULL;
 	return code;
 }
 

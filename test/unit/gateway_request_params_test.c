@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "gateway/question.h"
+#include "gateway/request_params.h"
 #include "leaks.h"
 #include "wire/msg.h"
 
@@ -23,7 +23,7 @@ static int read_with(const char *key, size_t len, tfc_error *error)
 	tfc__msg_map(&buf, 1);
 	tfc__msg_put_str(&buf, key, text);
 	assert_int_equal(tfc__msg_parse(&msg, buf.data, buf.len, NULL, error), TFC_OK);
-	int code = tfc__question_read(&received, TFC_VERB_DESCRIBE, &msg.root, error);
+	int code = tfc__request_params_read(&received, TFC_VERB_DESCRIBE, &msg.root, error);
 	tfc__received_fini(&received);
 	tfc__msg_fini(&msg);
 	tfc__buf_fini(&buf);
@@ -62,9 +62,9 @@ static int read_definition(enum tfc_verb verb, const char *json, tfc_error *erro
 	tfc__msg_map(&buf, 1);
 	tfc__msg_put_str(&buf, "definition", json);
 	assert_int_equal(tfc__msg_parse(&msg, buf.data, buf.len, NULL, error), TFC_OK);
-	assert_int_equal(tfc__question_read(&received, verb, &msg.root, error), TFC_OK);
+	assert_int_equal(tfc__request_params_read(&received, verb, &msg.root, error), TFC_OK);
 	assert_null(received.definition); /* who asks is known first */
-	int code = tfc__question_read_definition(&received, error);
+	int code = tfc__request_params_read_definition(&received, error);
 	tfc__received_fini(&received);
 	tfc__msg_fini(&msg);
 	tfc__buf_fini(&buf);
