@@ -89,10 +89,10 @@ static const struct tfc__field rows[] = {
 	      .shown = OUTPUT | GAP | WATCHED | FORGOTTEN | NODE),
 	FIELD("mn", TFC__UINT, mark.next, TFC__V0_2),
 	FIELD("mg", TFC__BOOL, mark.is_gap_reported, TFC__V0_2),
-	FIELD("mc", TFC__TEXT, piece.text, TFC__V0_2),
+	FIELD("mc", TFC__TEXT, cursor_text.text, TFC__V0_2),
 	FIELD("mt", TFC__UINT, mark.task, TFC__V0_2),
 	FIELD("me", TFC__UINT, mark.ended_task, TFC__V0_2),
-	FIELD("mr", TFC__UINT, mark.rest, TFC__V0_3),
+	FIELD("mr", TFC__UINT, mark.missing, TFC__V0_3),
 	FIELD("mo", TFC__UINT, mark.missing_over, TFC__V0_3),
 	FIELD("wj", TFC__STRING, job, TFC__V0_3),
 	FIELD("wn", TFC__STRING, name, TFC__V0_3),
@@ -110,7 +110,7 @@ static const struct tfc__sub_event nothing = {
 	.event = TFC__EVENT_INIT,
 	.mark = {.task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
-		 .rest = UINT32_MAX,
+		 .missing = UINT32_MAX,
 		 .missing_over = UINT32_MAX},
 	.lines = "",
 	.output = "",
@@ -136,10 +136,10 @@ void tfc__sub_event_write(struct tfc__buf *buf, const struct tfc__sub_event *eve
 	struct tfc__sub_event sent = *event;
 	if (event->event.kind == TFC_EVENT_GAP)
 		sent.gap_bytes = event->event.data_len;
-	if (event->mark.task != UINT32_MAX || event->mark.rest != UINT32_MAX)
-		tfc__piece_write(&sent.piece, &event->mark.piece);
+	if (event->mark.task != UINT32_MAX || event->mark.missing != UINT32_MAX)
+		tfc__cursor_write(&sent.cursor_text, &event->mark.cursor);
 	else
-		sent.piece.text[0] = '\0';
+		sent.cursor_text.text[0] = '\0';
 	sent.job = sent.name = sent.host_tag = "";
 	sent.host_tag_len = 0;
 	if (event->mark.watch) {
@@ -157,7 +157,7 @@ static bool continues_batch(const struct tfc__sub_item *item, const struct tfc__
 {
 	const struct tfc__sub_event *first = &item->output;
 	return item->batch.count && line->mark.task == first->mark.task &&
-	       line->mark.rest == first->mark.rest && line->mark.missing_over == UINT32_MAX &&
+	       line->mark.missing == first->mark.missing && line->mark.missing_over == UINT32_MAX &&
 	       line->event.attempt == first->event.attempt;
 }
 
@@ -176,14 +176,14 @@ void tfc__sub_item_add(struct tfc__sub_item *item, const struct tfc__sub_event *
 	}
 	if (!item->batch.count)
 		item->output = *event;
-	item->output.mark.piece = event->mark.piece;
+	item->output.mark.cursor = event->mark.cursor;
 	tfc__line_batch_add(&item->batch, &(struct tfc__line){
 						  .stream = line->stream,
 						  .time_ns = line->time_ns,
 						  .is_partial = line->is_partial,
 						  .data = line->data,
 						  .len = line->data_len,
-						  .cursor = event->mark.piece,
+						  .cursor = event->mark.cursor,
 					  });
 }
 
@@ -270,9 +270,10 @@ int tfc__sub_event_read(struct tfc__reader *reader, const tfc_event *head,
 	    event->kind == TFC_EVENT_LOST)
 		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0,
 				 "an event of a kind that this version does not know");
-	if (event->kind == TFC_EVENT_OUTPUT && (!ret_event->lines_len || !ret_event->piece.text[0]))
+	if (event->kind == TFC_EVENT_OUTPUT &&
+	    (!ret_event->lines_len || !ret_event->cursor_text.text[0]))
 		return tfc__fail(error, TFC_EPARSE, "gateway", 0,
-				 "output must have lines (ln) and a piece (mc)");
+				 "output must have lines (ln) and a cursor (mc)");
 	event->job = mark->watch ? ret_event->job : head->job;
 	event->name = mark->watch ? ret_event->name : head->name;
 	event->host_tag = mark->watch ? ret_event->host_tag : head->host_tag;
@@ -283,9 +284,10 @@ int tfc__sub_event_read(struct tfc__reader *reader, const tfc_event *head,
 	} else if (event->kind == TFC_EVENT_GAP) {
 		event->data_len = ret_event->gap_bytes;
 	}
-	if (!ret_event->piece.text[0])
-		mark->task = mark->rest = UINT32_MAX;
-	else if (!tfc__piece_read(ret_event->piece.text, &mark->piece))
-		return tfc__fail(error, TFC_EPARSE, "gateway", 0, "mc: must be a piece");
+	if (!ret_event->cursor_text.text[0])
+		mark->task = mark->missing = UINT32_MAX;
+	else if (!tfc__cursor_read(ret_event->cursor_text.text, &mark->cursor))
+		return tfc__fail(error, TFC_EPARSE, "gateway", 0,
+				 "mc: must be the cursor of a line");
 	return TFC_OK;
 }

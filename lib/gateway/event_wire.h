@@ -23,7 +23,7 @@ struct tfc__sub_event {
 	const void *output; /* OUTPUT: the texts of the lines */
 	uint64_t output_len;
 	uint64_t gap_bytes; /* GAP: bytes lost */
-	struct tfc__piece piece;
+	struct tfc__cursor_text cursor_text;
 	/* a watch, in which each event is of another job */
 	const char *job;
 	const char *name;

@@ -16,13 +16,13 @@ struct tfc__local_reading {
 };
 
 /* The output of a task; or the missing output of an ended attempt, whose node was unreachable (in
- * sub->rests). */
+ * sub->missing). */
 struct followed {
 	struct local_sub *sub;
 	uint32_t task;
 	/* Missing output: the journal entry that ended the attempt, + 1; else 0. */
 	uint32_t end_entry;
-	struct tfc__link rest;
+	struct tfc__link missing_link; /* in sub->missing */
 	struct tfc__lines lines;
 	struct tfc__link grown; /* in sub->grown while there may be more to read */
 	/* The journal entry that names the attempt and its node, + 1; 0: none. */
@@ -48,7 +48,7 @@ struct local_sub {
 	uint32_t whole_batches;
 	uint32_t coming; /* tasks with is_coming */
 	struct tfc__link grown;
-	struct tfc__link rests;
+	struct tfc__link missing;
 	uint32_t lines_reported; /* of the first task in grown, in the current turn */
 	struct tfc__place place;
 	struct tfc__sub_event now; /* being reported; its mark is collected before */
@@ -71,7 +71,7 @@ static inline const struct tfc__journal_entry *tfc__local_entry(const struct loc
 
 static inline struct followed *tfc__missing_of(struct tfc__link *link)
 {
-	return tfc__container_of(link, struct followed, rest);
+	return tfc__container_of(link, struct followed, missing_link);
 }
 
 static inline bool tfc__ends_attempt(const struct tfc__journal_entry *entry)
@@ -132,10 +132,10 @@ void tfc__missing_report(struct local_sub *sub, struct followed *task,
  * TFC_ENOMEM. */
 int tfc__missing_begin(struct local_sub *sub, uint32_t number,
 		       const struct tfc__lines_cursor *cursor);
-void tfc__missing_end(struct followed *rest);
+void tfc__missing_end(struct followed *missing);
 /* Reports one line of missing output; returns as tfc__followed_read_line. At the end of the output,
- * frees `rest`. */
-int tfc__missing_read_line(struct local_sub *sub, struct followed *rest);
+ * frees `missing`. */
+int tfc__missing_read_line(struct local_sub *sub, struct followed *missing);
 /* Tries again to open the logs of missing output whose nodes could not be reached. */
 void tfc__missing_retry(struct local_sub *sub);
 

@@ -289,63 +289,64 @@ static struct followed *missing_new(struct local_sub *sub, uint32_t number,
 				    const struct tfc__lines_cursor *cursor)
 {
 	const struct tfc__journal_entry *end = tfc__local_entry(sub, number);
-	struct followed *rest = calloc(1, sizeof(*rest));
-	if (!rest)
+	struct followed *missing = calloc(1, sizeof(*missing));
+	if (!missing)
 		return NULL;
-	rest->sub = sub;
-	rest->task = end->task;
-	rest->end_entry = number + 1;
-	rest->place_entry = begin_of(sub, number) + 1;
-	rest->is_missed = true;
-	tfc__lines_init(&rest->lines, cursor);
-	rest->lines.attempt = end->attempt;
-	sub->base.held += sizeof(*rest);
-	tfc__list_init(&rest->grown);
-	tfc__list_init(&rest->reading);
-	tfc__list_append(&sub->rests, &rest->rest);
-	mark_grown(rest);
-	return rest;
+	missing->sub = sub;
+	missing->task = end->task;
+	missing->end_entry = number + 1;
+	missing->place_entry = begin_of(sub, number) + 1;
+	missing->is_missed = true;
+	tfc__lines_init(&missing->lines, cursor);
+	missing->lines.attempt = end->attempt;
+	sub->base.held += sizeof(*missing);
+	tfc__list_init(&missing->grown);
+	tfc__list_init(&missing->reading);
+	tfc__list_append(&sub->missing, &missing->missing_link);
+	mark_grown(missing);
+	return missing;
 }
 
 int tfc__missing_begin(struct local_sub *sub, uint32_t number,
 		       const struct tfc__lines_cursor *cursor)
 {
 	struct tfc__mark *mark = &sub->now.mark;
-	mark->piece = *cursor;
+	mark->cursor = *cursor;
 	if ((!sub->is_bare && tfc__place_set_missing(&sub->place, number, cursor) < 0) ||
 	    !missing_new(sub, number, cursor))
 		return TFC_ENOMEM;
-	mark->rest = number;
+	mark->missing = number;
 	return TFC_OK;
 }
 
-void tfc__missing_end(struct followed *rest)
+void tfc__missing_end(struct followed *missing)
 {
-	tfc__followed_park(rest);
-	tfc__lines_fini(&rest->lines);
-	count_held(rest);
-	rest->sub->base.held -= sizeof(*rest);
-	tfc__list_remove(&rest->grown);
-	tfc__list_remove(&rest->rest);
-	rest->sub->now.mark.missing_over = rest->end_entry - 1;
-	free(rest);
+	tfc__followed_park(missing);
+	tfc__lines_fini(&missing->lines);
+	count_held(missing);
+	missing->sub->base.held -= sizeof(*missing);
+	tfc__list_remove(&missing->grown);
+	tfc__list_remove(&missing->missing_link);
+	missing->sub->now.mark.missing_over = missing->end_entry - 1;
+	free(missing);
 }
 
-int tfc__missing_read_line(struct local_sub *sub, struct followed *rest)
+int tfc__missing_read_line(struct local_sub *sub, struct followed *missing)
 {
-	int code = tfc__followed_read_end(sub, rest, tfc__local_entry(sub, rest->end_entry - 1));
+	int code = tfc__followed_read_end(sub, missing,
+					  tfc__local_entry(sub, missing->end_entry - 1));
 	if (code > 0)
-		rest->is_missed = false;
-	if (code == TFC_ELOST && !rest->lines.source && !sub->retry.at)
+		missing->is_missed = false;
+	if (code == TFC_ELOST && !missing->lines.source && !sub->retry.at)
 		tfc__timer_set(&sub->retry, tfc__now() + ASK_AGAIN);
 	if (code == 0)
-		tfc__missing_end(rest);
+		tfc__missing_end(missing);
 	return code;
 }
 
 void tfc__missing_retry(struct local_sub *sub)
 {
-	TFC__LIST_EACH (link, &sub->rests)
+	TFC__LIST_EACH (link, &sub->missing)
 		if (!tfc__missing_of(link)->lines.source)
 			mark_grown(tfc__missing_of(link));
 }

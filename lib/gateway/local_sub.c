@@ -17,7 +17,7 @@
 #include "base/fail.h"
 
 #define LATER (50 * TFC__MS)
-#define RETRIES 20 /* then the end of an attempt is reported without the rest of its output */
+#define RETRIES 20        /* then the end of an attempt is reported without the remaining output */
 #define LINES_PER_TASK 64 /* before the next task's turn: opening a log is expensive */
 #define LINES_AT_ONCE 64  /* lines for another process that count as one event of a turn */
 #define LOST_PATIENCE (10 * TFC__SECOND) /* for an unreachable node */
@@ -60,11 +60,12 @@ static void report(struct local_sub *sub)
 	mark->next = sub->place.next;
 	mark->is_gap_reported = sub->place.is_gap_reported;
 	if (!sub->is_bare && sub->tasks) {
-		tfc__place_go(&sub->place, mark); /* cannot fail: there is memory for every mark */
+		tfc__place_apply(&sub->place,
+				 mark); /* cannot fail: there is memory for every mark */
 		sub->now.event.cursor = tfc__place_text(&sub->place);
 	}
 	sub->base.fn(sub->base.user, &sub->now.event);
-	mark->task = mark->ended_task = mark->rest = mark->missing_over = UINT32_MAX;
+	mark->task = mark->ended_task = mark->missing = mark->missing_over = UINT32_MAX;
 }
 
 static void report_entry(struct local_sub *sub, const struct tfc__journal_entry *entry)
@@ -126,9 +127,9 @@ void tfc__local_report_line(struct local_sub *sub, const struct followed *task,
 	event->data = line->data ? line->data : "";
 	event->data_len = line->len;
 	event->text = text;
-	sub->now.mark.piece = line->cursor;
+	sub->now.mark.cursor = line->cursor;
 	if (task->end_entry)
-		sub->now.mark.rest = task->end_entry - 1;
+		sub->now.mark.missing = task->end_entry - 1;
 	else
 		sub->now.mark.task = task->task;
 	report(sub);
@@ -221,9 +222,9 @@ static int leave_missing(struct local_sub *sub, const struct tfc__journal_entry 
 static int read_all_missing(struct local_sub *sub)
 {
 	int later = 0;
-	TFC__LIST_EACH (link, &sub->rests) {
-		struct followed *rest = tfc__missing_of(link);
-		int code = tfc__missing_read_line(sub, rest);
+	TFC__LIST_EACH (link, &sub->missing) {
+		struct followed *missing = tfc__missing_of(link);
+		int code = tfc__missing_read_line(sub, missing);
 		bool waits = code == TFC_EAGAIN || (code == TFC_ENOMEM && sub->tries++ < RETRIES) ||
 			     (code == TFC_ELOST && waits_for_node(sub, false));
 		if (code > 0)
@@ -232,11 +233,12 @@ static int read_all_missing(struct local_sub *sub)
 			later = code;
 		if (code == 0 || waits)
 			continue;
-		if (!rest->is_missed) {
-			tfc__missing_report(sub, rest, tfc__local_entry(sub, rest->end_entry - 1));
+		if (!missing->is_missed) {
+			tfc__missing_report(sub, missing,
+					    tfc__local_entry(sub, missing->end_entry - 1));
 			return 1;
 		}
-		tfc__missing_end(rest);
+		tfc__missing_end(missing);
 	}
 	return later;
 }
@@ -288,7 +290,7 @@ static int report_next_line(struct local_sub *sub)
 		return 1;
 	sub->lines_reported = 0;
 	if (is_missing && is_reported == 0)
-		return 1; /* rest_read_line has freed it */
+		return 1; /* tfc__missing_read_line has freed it */
 	tfc__list_remove(&task->grown);
 	if (is_reported <= 0)
 		return 1; /* counts as an event, because opening a log is expensive */
@@ -378,7 +380,7 @@ static void detach(tfc_sub *base)
 static void free_sub(tfc_sub *base)
 {
 	struct local_sub *sub = of(base);
-	TFC__LIST_EACH (link, &sub->rests)
+	TFC__LIST_EACH (link, &sub->missing)
 		tfc__missing_end(tfc__missing_of(link));
 	for (uint32_t i = 0; i < sub->task_count; i++)
 		tfc__lines_fini(&sub->tasks[i].lines);
@@ -387,11 +389,11 @@ static void free_sub(tfc_sub *base)
 	free(sub);
 }
 
-/* Begins after a cursor: applies the journal entries before it, then the pieces. */
+/* Begins after a cursor: applies the journal entries before it, then the line cursors. */
 static int apply_cursor(struct local_sub *sub, const char *text, tfc_error *error)
 {
 	struct tfc__place place = {0};
-	const struct tfc__lines_cursor *piece;
+	const struct tfc__lines_cursor *cursor;
 	uint32_t count = tfc__job_task_count(sub->record->job);
 	int code = tfc__place_read(&place, count, text);
 	if (code == TFC_OK && place.next > sub->record->journal.count)
@@ -404,22 +406,22 @@ static int apply_cursor(struct local_sub *sub, const char *text, tfc_error *erro
 			tfc__followed_read_from(&sub->tasks[entry->task], entry->end.log_end);
 	}
 	for (uint32_t i = 0; code == TFC_OK && sub->tasks && i < place.task_count; i++) {
-		if (!(piece = tfc__place_piece(&place, i)))
+		if (!(cursor = tfc__place_cursor(&place, i)))
 			continue;
 		uint32_t attempt = sub->tasks[i].lines.attempt;
 		tfc__lines_fini(&sub->tasks[i].lines);
-		tfc__lines_init(&sub->tasks[i].lines, piece);
+		tfc__lines_init(&sub->tasks[i].lines, cursor);
 		sub->tasks[i].lines.attempt = attempt;
 		if (!sub->is_bare)
-			tfc__place_set(&sub->place, i, piece);
+			tfc__place_set(&sub->place, i, cursor);
 	}
 	for (uint32_t i = 0; code == TFC_OK && sub->tasks && i < place.missing_count; i++) {
-		code = tfc__ends_attempt(tfc__local_entry(sub, place.rests[i].entry))
-			       ? tfc__missing_begin(sub, place.rests[i].entry,
-						    &place.rests[i].piece)
+		code = tfc__ends_attempt(tfc__local_entry(sub, place.missing[i].entry))
+			       ? tfc__missing_begin(sub, place.missing[i].entry,
+						    &place.missing[i].cursor)
 			       : TFC_EINVAL;
 	}
-	sub->now.mark.rest = UINT32_MAX;
+	sub->now.mark.missing = UINT32_MAX;
 	sub->place.next = place.next;
 	sub->place.is_gap_reported = place.is_gap_reported;
 	tfc__place_fini(&place);
@@ -440,7 +442,7 @@ static int follow_output(struct local_sub *sub, tfc_error *error)
 	for (uint32_t i = 0; i < count; i++) {
 		sub->tasks[i].sub = sub;
 		sub->tasks[i].task = i;
-		tfc__list_init(&sub->tasks[i].rest);
+		tfc__list_init(&sub->tasks[i].missing_link);
 		tfc__list_init(&sub->tasks[i].reading);
 		tfc__lines_init(&sub->tasks[i].lines, NULL);
 		tfc__list_init(&sub->tasks[i].grown);
@@ -468,7 +470,7 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local
 	sub->is_bare = is_bare;
 	sub->wants_live = options->wants_live;
 	sub->now.mark.task = sub->now.mark.ended_task = UINT32_MAX;
-	sub->now.mark.rest = sub->now.mark.missing_over = UINT32_MAX;
+	sub->now.mark.missing = sub->now.mark.missing_over = UINT32_MAX;
 	sub->job_state = TFC_JOB_PENDING;
 	tfc__observer_init(&sub->reader, on_journal);
 	memcpy(sub->job, record->id, sizeof(sub->job));
@@ -477,7 +479,7 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local
 	if (!reading->waiting.next)
 		tfc__list_init(&reading->waiting);
 	tfc__list_init(&sub->grown);
-	tfc__list_init(&sub->rests);
+	tfc__list_init(&sub->missing);
 	tfc__timer_init(&sub->retry, ctx, try_again);
 	tfc__sub_init(&sub->base, &ops, ctx, list, fn, user);
 	tfc__observers_add(&record->journal.readers, &sub->reader);

@@ -5,10 +5,10 @@
 
 const struct tfc__mark tfc__no_mark = {.task = UINT32_MAX,
 				       .ended_task = UINT32_MAX,
-				       .rest = UINT32_MAX,
+				       .missing = UINT32_MAX,
 				       .missing_over = UINT32_MAX};
 
-/* ---- pieces */
+/* ---- cursors of lines */
 
 /* As printf with "%llx", for a cursor is written with every line. Returns the end of the text. */
 static char *write_number(char *text, uint64_t number)
@@ -29,7 +29,7 @@ static char *write_reported(char *text, const struct tfc__reported *reported)
 }
 
 /* Returns the end of the text, at which there is no NUL. */
-static char *write_piece(char *text, const struct tfc__lines_cursor *cursor)
+static char *write_cursor(char *text, const struct tfc__lines_cursor *cursor)
 {
 	const struct tfc__reported *out = &cursor->reported[0], *err = &cursor->reported[1];
 	text = write_reported(text, out);
@@ -39,9 +39,9 @@ static char *write_piece(char *text, const struct tfc__lines_cursor *cursor)
 	return write_reported(text, err);
 }
 
-void tfc__piece_write(struct tfc__piece *piece, const struct tfc__lines_cursor *cursor)
+void tfc__cursor_write(struct tfc__cursor_text *text, const struct tfc__lines_cursor *cursor)
 {
-	*write_piece(piece->text, cursor) = '\0';
+	*write_cursor(text->text, cursor) = '\0';
 }
 
 static int digit_of(char c)
@@ -79,7 +79,7 @@ static bool read_reported(const char **at, struct tfc__reported *ret_reported)
 	return read_number(at, UINT64_MAX, &ret_reported->skip) && ret_reported->skip;
 }
 
-static bool read_piece(const char **at, struct tfc__lines_cursor *ret_cursor)
+static bool read_cursor(const char **at, struct tfc__lines_cursor *ret_cursor)
 {
 	struct tfc__reported reported[2];
 	if (!read_reported(at, &reported[0]))
@@ -96,9 +96,9 @@ static bool read_piece(const char **at, struct tfc__lines_cursor *ret_cursor)
 	return true;
 }
 
-bool tfc__piece_read(const char *text, struct tfc__lines_cursor *ret_cursor)
+bool tfc__cursor_read(const char *text, struct tfc__lines_cursor *ret_cursor)
 {
-	return read_piece(&text, ret_cursor) && !*text;
+	return read_cursor(&text, ret_cursor) && !*text;
 }
 
 /* ---- places */
@@ -113,28 +113,28 @@ int tfc__place_reserve(struct tfc__place *place, uint32_t task_count)
 	if (task_count <= place->task_count)
 		return TFC_OK;
 	size_t had = words(place->task_count), words_now = words(task_count);
-	struct tfc__lines_cursor *pieces = realloc(place->pieces, task_count * sizeof(*pieces));
-	if (!pieces)
+	struct tfc__lines_cursor *cursors = realloc(place->cursors, task_count * sizeof(*cursors));
+	if (!cursors)
 		return TFC_ENOMEM;
-	place->pieces = pieces;
-	uint64_t *has_piece = realloc(place->has_piece, words_now * sizeof(*has_piece));
-	if (!has_piece)
+	place->cursors = cursors;
+	uint64_t *has_cursor = realloc(place->has_cursor, words_now * sizeof(*has_cursor));
+	if (!has_cursor)
 		return TFC_ENOMEM;
-	place->has_piece = has_piece;
-	memset(pieces + place->task_count, 0, (task_count - place->task_count) * sizeof(*pieces));
-	memset(has_piece + had, 0, (words_now - had) * sizeof(*has_piece));
+	place->has_cursor = has_cursor;
+	memset(cursors + place->task_count, 0, (task_count - place->task_count) * sizeof(*cursors));
+	memset(has_cursor + had, 0, (words_now - had) * sizeof(*has_cursor));
 	place->task_count = task_count;
 	return TFC_OK;
 }
 
-void tfc__place_set(struct tfc__place *place, uint32_t task, const struct tfc__lines_cursor *piece)
+void tfc__place_set(struct tfc__place *place, uint32_t task, const struct tfc__lines_cursor *cursor)
 {
 	uint64_t bit = UINT64_C(1) << task % 64;
-	place->has_piece[task / 64] &= ~bit;
-	if (!piece)
+	place->has_cursor[task / 64] &= ~bit;
+	if (!cursor)
 		return;
-	place->has_piece[task / 64] |= bit;
-	place->pieces[task] = *piece;
+	place->has_cursor[task / 64] |= bit;
+	place->cursors[task] = *cursor;
 }
 
 #define MISSING_MAX 65536 /* limit on the attempts with missing output */
@@ -145,7 +145,7 @@ static uint32_t find_missing(const struct tfc__place *place, uint32_t entry)
 	uint32_t at = 0, end = place->missing_count;
 	while (at < end) {
 		uint32_t middle = at + (end - at) / 2;
-		if (place->rests[middle].entry < entry)
+		if (place->missing[middle].entry < entry)
 			at = middle + 1;
 		else
 			end = middle;
@@ -161,49 +161,50 @@ static int reserve_missing(struct tfc__place *place)
 		return TFC_ENOMEM;
 	if (count & (count - 1))
 		return TFC_OK;
-	struct tfc__place_missing *rests = realloc(place->rests,
-						   (count ? 2 * count : 1) * sizeof(*rests));
-	if (!rests)
+	struct tfc__place_missing *missing = realloc(place->missing,
+						     (count ? 2 * count : 1) * sizeof(*missing));
+	if (!missing)
 		return TFC_ENOMEM;
-	place->rests = rests;
+	place->missing = missing;
 	return TFC_OK;
 }
 
 int tfc__place_set_missing(struct tfc__place *place, uint32_t entry,
-			   const struct tfc__lines_cursor *piece)
+			   const struct tfc__lines_cursor *cursor)
 {
 	uint32_t at = find_missing(place, entry), count = place->missing_count;
-	if (at == count || place->rests[at].entry != entry) {
+	if (at == count || place->missing[at].entry != entry) {
 		if (reserve_missing(place) < 0)
 			return TFC_ENOMEM;
-		memmove(&place->rests[at + 1], &place->rests[at],
-			(count - at) * sizeof(*place->rests));
+		memmove(&place->missing[at + 1], &place->missing[at],
+			(count - at) * sizeof(*place->missing));
 		place->missing_count++;
 	}
-	place->rests[at] = (struct tfc__place_missing){entry, *piece};
+	place->missing[at] = (struct tfc__place_missing){entry, *cursor};
 	return TFC_OK;
 }
 
 static void drop_missing(struct tfc__place *place, uint32_t entry)
 {
 	uint32_t at = find_missing(place, entry);
-	if (at == place->missing_count || place->rests[at].entry != entry)
+	if (at == place->missing_count || place->missing[at].entry != entry)
 		return;
 	place->missing_count--;
-	memmove(&place->rests[at], &place->rests[at + 1],
-		(place->missing_count - at) * sizeof(*place->rests));
+	memmove(&place->missing[at], &place->missing[at + 1],
+		(place->missing_count - at) * sizeof(*place->missing));
 }
 
-int tfc__place_go(struct tfc__place *place, const struct tfc__mark *mark)
+int tfc__place_apply(struct tfc__place *place, const struct tfc__mark *mark)
 {
-	if (mark->rest != UINT32_MAX && tfc__place_set_missing(place, mark->rest, &mark->piece) < 0)
+	if (mark->missing != UINT32_MAX &&
+	    tfc__place_set_missing(place, mark->missing, &mark->cursor) < 0)
 		return TFC_ENOMEM;
 	if (mark->task != UINT32_MAX && tfc__place_reserve(place, mark->task + 1) < 0)
 		return TFC_ENOMEM;
 	place->next = mark->next;
 	place->is_gap_reported = mark->is_gap_reported;
 	if (mark->task != UINT32_MAX)
-		tfc__place_set(place, mark->task, &mark->piece);
+		tfc__place_set(place, mark->task, &mark->cursor);
 	if (mark->ended_task < place->task_count)
 		tfc__place_set(place, mark->ended_task, NULL);
 	drop_missing(place, mark->missing_over);
@@ -212,31 +213,31 @@ int tfc__place_go(struct tfc__place *place, const struct tfc__mark *mark)
 
 void tfc__place_fini(struct tfc__place *place)
 {
-	free(place->pieces);
-	free(place->has_piece);
-	free(place->rests);
+	free(place->cursors);
+	free(place->has_cursor);
+	free(place->missing);
 	tfc__buf_fini(&place->text);
 	*place = (struct tfc__place){0};
 }
 
 size_t tfc__place_bytes(const struct tfc__place *place)
 {
-	return place->task_count * sizeof(*place->pieces) +
-	       words(place->task_count) * sizeof(*place->has_piece) +
-	       2 * place->missing_count * sizeof(*place->rests) + place->text.capacity;
+	return place->task_count * sizeof(*place->cursors) +
+	       words(place->task_count) * sizeof(*place->has_cursor) +
+	       2 * place->missing_count * sizeof(*place->missing) + place->text.capacity;
 }
 
-static void add_piece(struct tfc__buf *text, char mark, uint32_t number,
-		      const struct tfc__lines_cursor *piece)
+static void add_cursor(struct tfc__buf *text, char mark, uint32_t number,
+		       const struct tfc__lines_cursor *cursor)
 {
-	char *begin = tfc__buf_reserve(text, TFC__PIECE_SIZE + sizeof("_ffffffff."));
+	char *begin = tfc__buf_reserve(text, TFC__CURSOR_TEXT_SIZE + sizeof("_ffffffff."));
 	if (!begin)
 		return;
 	char *at = begin;
 	*at++ = mark;
 	at = write_number(at, number);
 	*at++ = '.';
-	tfc__buf_grow(text, (size_t)(write_piece(at, piece) - begin));
+	tfc__buf_grow(text, (size_t)(write_cursor(at, cursor) - begin));
 }
 
 const char *tfc__place_text(struct tfc__place *place)
@@ -249,12 +250,12 @@ const char *tfc__place_text(struct tfc__place *place)
 	if (place->is_gap_reported)
 		tfc__buf_add_char(text, 'g');
 	for (size_t word = 0; word < words(place->task_count); word++)
-		for (uint64_t left = place->has_piece[word]; left; left &= left - 1) {
+		for (uint64_t left = place->has_cursor[word]; left; left &= left - 1) {
 			uint32_t task = (uint32_t)(word * 64) + (uint32_t)__builtin_ctzll(left);
-			add_piece(text, '_', task, &place->pieces[task]);
+			add_cursor(text, '_', task, &place->cursors[task]);
 		}
 	for (uint32_t i = 0; i < place->missing_count; i++)
-		add_piece(text, '~', place->rests[i].entry, &place->rests[i].piece);
+		add_cursor(text, '~', place->missing[i].entry, &place->missing[i].cursor);
 	return text->is_failed ? "" : text->data;
 }
 
@@ -262,14 +263,14 @@ const char *tfc__place_text(struct tfc__place *place)
 static int read_task(struct tfc__place *place, const char **at, uint64_t *first, uint32_t end)
 {
 	uint64_t task;
-	struct tfc__lines_cursor piece;
+	struct tfc__lines_cursor cursor;
 	(*at)++;
 	if (!read_number(at, UINT32_MAX, &task) || task < *first || task >= end ||
-	    *(*at)++ != '.' || !read_piece(at, &piece))
+	    *(*at)++ != '.' || !read_cursor(at, &cursor))
 		return TFC_EINVAL;
 	if (tfc__place_reserve(place, (uint32_t)task + 1) < 0)
 		return TFC_ENOMEM;
-	tfc__place_set(place, (uint32_t)task, &piece);
+	tfc__place_set(place, (uint32_t)task, &cursor);
 	*first = task + 1;
 	return TFC_OK;
 }
@@ -278,13 +279,13 @@ static int read_task(struct tfc__place *place, const char **at, uint64_t *first,
 static int read_missing(struct tfc__place *place, const char **at, uint64_t *first)
 {
 	uint64_t entry;
-	struct tfc__lines_cursor piece;
+	struct tfc__lines_cursor cursor;
 	(*at)++;
 	if (!read_number(at, UINT32_MAX, &entry) || entry < *first || entry >= place->next ||
-	    *(*at)++ != '.' || !read_piece(at, &piece))
+	    *(*at)++ != '.' || !read_cursor(at, &cursor))
 		return TFC_EINVAL;
 	*first = entry + 1;
-	return tfc__place_set_missing(place, (uint32_t)entry, &piece);
+	return tfc__place_set_missing(place, (uint32_t)entry, &cursor);
 }
 
 int tfc__place_read(struct tfc__place *place, uint32_t task_count, const char *text)

@@ -1,15 +1,16 @@
 /*
  * The position of a subscription: it has reported the journal entries before `next` and, of each
- * task's output, what lies before the task's piece. Where a task has no piece, the position follows
- * from the journal: the output of its ended attempts was reported, and none of a later attempt.
+ * task's output, what lies before the task's line cursor. Where a task has no line cursor, the
+ * position follows from the journal: the output of its ended attempts was reported, and none of a
+ * later attempt.
  *
  * Output of an ended attempt may still be missing because its node is unreachable. Then the entry
- * that ended the attempt also has a piece, until the missing output was reported.
+ * that ended the attempt also has a line cursor, until the missing output was reported.
  *
  * As text, the position is the cursor that events carry; it is the same on every node: "NEXT[g]",
- * then for each task with a piece "_TASK." and the piece, which is "POSITION[+SKIP]" for both
- * streams, or one for stdout, ',' and one for stderr; and for each such entry "~ENTRY." and its
- * piece. Numbers are hexadecimal.
+ * then for each task with a line cursor "_TASK." and the line cursor, which is "POSITION[+SKIP]"
+ * for both streams, or one for stdout, ',' and one for stderr; and for each such entry "~ENTRY."
+ * and its line cursor. Numbers are hexadecimal.
  */
 #ifndef TFC_GATEWAY_PLACE_H
 #define TFC_GATEWAY_PLACE_H
@@ -17,23 +18,23 @@
 #include "cluster/changes.h"
 #include "log/lines.h"
 
-#define TFC__PIECE_SIZE 72 /* four numbers, three separators, a NUL */
+#define TFC__CURSOR_TEXT_SIZE 72 /* four numbers, three separators, a NUL */
 
-/* A piece is the cursor of a task's lines. This is its text: "" for none. */
-struct tfc__piece {
-	char text[TFC__PIECE_SIZE];
+/* The text of a line cursor; "" for none. */
+struct tfc__cursor_text {
+	char text[TFC__CURSOR_TEXT_SIZE];
 };
 
 /* The change of a subscription's position by the event that is being reported. */
 struct tfc__mark {
 	uint32_t next;
 	bool is_gap_reported;
-	uint32_t task;         /* OUTPUT and GAP: the task with a new piece; else UINT32_MAX */
-	uint32_t ended_task;   /* the task whose attempt ended and whose piece is removed; else
-				  UINT32_MAX */
-	uint32_t rest;         /* the entry with a new piece; else UINT32_MAX */
-	uint32_t missing_over; /* the entry whose piece is removed; else UINT32_MAX */
-	struct tfc__lines_cursor piece; /* of task, or of rest */
+	uint32_t task;       /* OUTPUT and GAP: the task with a new line cursor; else UINT32_MAX */
+	uint32_t ended_task; /* the task whose attempt ended and whose line cursor is removed; else
+				UINT32_MAX */
+	uint32_t missing;    /* the entry with a new line cursor; else UINT32_MAX */
+	uint32_t missing_over; /* the entry whose line cursor is removed; else UINT32_MAX */
+	struct tfc__lines_cursor cursor; /* of `task`, or of `missing` */
 	/* Of a watch: the change of its position for the event's node. */
 	enum tfc__watch_mark {
 		TFC__WATCH_NONE,   /* it is no watch */
@@ -49,7 +50,7 @@ extern const struct tfc__mark tfc__no_mark; /* no change */
 /* The missing output of the attempt that an entry ended. */
 struct tfc__place_missing {
 	uint32_t entry;
-	struct tfc__lines_cursor piece;
+	struct tfc__lines_cursor cursor;
 };
 
 struct tfc__place {
@@ -57,30 +58,32 @@ struct tfc__place {
 	bool is_gap_reported; /* the gap that belongs to entry `next`, the end of an attempt, was
 			     reported too */
 	uint32_t task_count;
-	struct tfc__lines_cursor *pieces;
-	uint64_t *has_piece;              /* a bit per task: few tasks have a piece */
-	struct tfc__place_missing *rests; /* sorted by entry */
+	struct tfc__lines_cursor *cursors;
+	uint64_t *has_cursor;               /* a bit per task: few tasks have a line cursor */
+	struct tfc__place_missing *missing; /* sorted by entry */
 	uint32_t missing_count;
 	struct tfc__buf text;
 };
 
-/* A zeroed place is valid and is the beginning. Allocates the pieces of task_count tasks: TFC_OK or
- * TFC_ENOMEM. */
+/* A zeroed place is valid and is the beginning. Allocates the line cursors of task_count tasks:
+ * TFC_OK or TFC_ENOMEM. */
 int tfc__place_reserve(struct tfc__place *place, uint32_t task_count);
-/* Sets the piece of a task below task_count; NULL removes it. */
-void tfc__place_set(struct tfc__place *place, uint32_t task, const struct tfc__lines_cursor *piece);
-/* The piece of a task, or NULL. Valid until the place changes. */
-static inline const struct tfc__lines_cursor *tfc__place_piece(const struct tfc__place *place,
-							       uint32_t task)
+/* Sets the line cursor of a task below task_count; NULL removes it. */
+void tfc__place_set(struct tfc__place *place, uint32_t task,
+		    const struct tfc__lines_cursor *cursor);
+/* The line cursor of a task, or NULL. Valid until the place changes. */
+static inline const struct tfc__lines_cursor *tfc__place_cursor(const struct tfc__place *place,
+								uint32_t task)
 {
-	bool has_piece = task < place->task_count && place->has_piece[task / 64] >> task % 64 & 1;
-	return has_piece ? &place->pieces[task] : NULL;
+	bool has_cursor = task < place->task_count && place->has_cursor[task / 64] >> task % 64 & 1;
+	return has_cursor ? &place->cursors[task] : NULL;
 }
 /* Applies a mark: TFC_OK; TFC_ENOMEM: the place is unchanged. */
-int tfc__place_go(struct tfc__place *place, const struct tfc__mark *mark);
-/* Sets the piece of an entry; replacing a piece allocates nothing. TFC_OK or TFC_ENOMEM. */
+int tfc__place_apply(struct tfc__place *place, const struct tfc__mark *mark);
+/* Sets the line cursor of an entry; replacing a line cursor allocates nothing. TFC_OK or
+ * TFC_ENOMEM. */
 int tfc__place_set_missing(struct tfc__place *place, uint32_t entry,
-			   const struct tfc__lines_cursor *piece);
+			   const struct tfc__lines_cursor *cursor);
 void tfc__place_fini(struct tfc__place *place);
 
 /* Allocated bytes. */
@@ -89,12 +92,12 @@ size_t tfc__place_bytes(const struct tfc__place *place);
 /* The cursor; "" when out of memory. Valid until the place changes. */
 const char *tfc__place_text(struct tfc__place *place);
 
-/* Parses a cursor into a zeroed place, and allocates pieces for the tasks that have one. TFC_OK,
- * TFC_EINVAL (not in the form that tfc__place_text writes, or a task not below task_count),
+/* Parses a cursor into a zeroed place, and allocates line cursors for the tasks that have one.
+ * TFC_OK, TFC_EINVAL (not in the form that tfc__place_text writes, or a task not below task_count),
  * TFC_ENOMEM. Call tfc__place_fini in any case. */
 int tfc__place_read(struct tfc__place *place, uint32_t task_count, const char *text);
 
-void tfc__piece_write(struct tfc__piece *piece, const struct tfc__lines_cursor *cursor);
-bool tfc__piece_read(const char *text, struct tfc__lines_cursor *ret_cursor);
+void tfc__cursor_write(struct tfc__cursor_text *text, const struct tfc__lines_cursor *cursor);
+bool tfc__cursor_read(const char *text, struct tfc__lines_cursor *ret_cursor);
 
 #endif

@@ -173,7 +173,7 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 	tfc__sub_wake(&sub->base);
 }
 
-static void give_up_call(struct tfc__remote_sub *sub)
+static void drop_call(struct tfc__remote_sub *sub)
 {
 	if (sub->call)
 		tfc__rpc_drop(sub->call);
@@ -190,7 +190,7 @@ static void fail_reading(struct tfc__remote_sub *sub, int code)
 	else
 		tfc__fail(&error, TFC_ELOST, "gateway", 0, "the gateway sent a malformed event");
 	sub->is_unreadable = true;
-	give_up_call(sub);
+	drop_call(sub);
 	drop_items(sub);
 	count_held(sub);
 	try_later(sub, &error);
@@ -225,7 +225,7 @@ static void on_item(void *user, const void *data, size_t len)
 /* ---- reporting */
 
 /* Parses the next received item: 1, 0 when there is none, TFC_ENOMEM or TFC_EPARSE. */
-static int take_item(struct tfc__remote_sub *sub)
+static int read_item(struct tfc__remote_sub *sub)
 {
 	if (sub->item && sub->call)
 		tfc__rpc_more(sub->call, 1);
@@ -256,7 +256,7 @@ static int take_item(struct tfc__remote_sub *sub)
 }
 
 /* Makes an event of the next line of the batch. 0: all were reported. */
-static int take_line(struct tfc__remote_sub *sub)
+static int read_line(struct tfc__remote_sub *sub)
 {
 	tfc_event *event = &sub->event.event;
 	struct tfc__line line;
@@ -272,20 +272,20 @@ static int take_line(struct tfc__remote_sub *sub)
 	event->is_partial = line.is_partial;
 	event->data = line.data;
 	event->data_len = line.len;
-	sub->event.mark.piece = line.cursor;
+	sub->event.mark.cursor = line.cursor;
 	sub->has_event = true;
 	return 1;
 }
 
 /* Reads the next event; a batch that goes to another process stays as it is. 1; 0 when there is
  * none, TFC_ENOMEM or TFC_EPARSE. */
-static int take_event(struct tfc__remote_sub *sub)
+static int read_event(struct tfc__remote_sub *sub)
 {
-	int code = sub->has_lines ? take_line(sub) : 0;
+	int code = sub->has_lines ? read_line(sub) : 0;
 	if (code)
 		return code;
 	while (sub->at >= sub->count) {
-		code = take_item(sub);
+		code = read_item(sub);
 		if (code <= 0)
 			return code;
 	}
@@ -302,7 +302,7 @@ static int take_event(struct tfc__remote_sub *sub)
 		return 1;
 	sub->has_event = false;
 	sub->has_lines = true;
-	sub->lines_end = sub->event.mark.piece;
+	sub->lines_end = sub->event.mark.cursor;
 	tfc__line_batch_read(&sub->lines, sub->event.output, sub->event.output_len,
 			     sub->event.lines, sub->event.lines_len);
 	return 1;
@@ -315,9 +315,9 @@ static int report_event(struct tfc__remote_sub *sub)
 	if (sub->is_watch && event->kind != TFC_EVENT_LIVE &&
 	    !tfc__watch_position_is_node(event->node))
 		return TFC_EPARSE;
-	if (tfc__place_go(&sub->place, mark) < 0)
+	if (tfc__place_apply(&sub->place, mark) < 0)
 		return TFC_ENOMEM;
-	if (tfc__watch_position_go(&sub->position, event->node, mark) < 0)
+	if (tfc__watch_position_apply(&sub->position, event->node, mark) < 0)
 		return TFC_ENOMEM;
 	sub->has_event = false;
 	sub->has_place = true;
@@ -344,7 +344,7 @@ static int report_next(tfc_sub *base)
 	struct tfc__remote_sub *sub = of(base);
 	int code = 1;
 	while (code > 0 && !sub->has_event)
-		code = take_event(sub);
+		code = read_event(sub);
 	if (code > 0)
 		code = report_event(sub);
 	if (code < 0)
@@ -452,7 +452,7 @@ void *tfc__remote_sub_slot(const struct tfc__remote_sub *sub)
 static void detach(tfc_sub *base)
 {
 	struct tfc__remote_sub *sub = of(base);
-	give_up_call(sub);
+	drop_call(sub);
 	if (sub->is_finding)
 		sub->route->forget(sub->route, sub);
 	sub->is_finding = false;

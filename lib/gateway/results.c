@@ -344,7 +344,7 @@ void tfc__missing_node_write(struct tfc__buf *buf, const char *node, const char 
 	tfc__fields_write(buf, &missing_fields, &missing);
 }
 
-static void put_items(struct tfc__buf *buf, const char *key, const struct tfc__result_items *items)
+static void add_items(struct tfc__buf *buf, const char *key, const struct tfc__result_items *items)
 {
 	tfc__msg_str(buf, key);
 	tfc__msg_array(buf, items->count);
@@ -356,14 +356,14 @@ void tfc__jobs_write(struct tfc__buf *buf, const struct tfc__result_items *jobs,
 		     const struct tfc__result_items *missing)
 {
 	tfc__msg_map(buf, 2);
-	put_items(buf, "jobs", jobs);
-	put_items(buf, "not_asked", missing);
+	add_items(buf, "jobs", jobs);
+	add_items(buf, "not_asked", missing);
 }
 
 void tfc__members_write(struct tfc__buf *buf, const struct tfc__result_items *members)
 {
 	tfc__msg_map(buf, 1);
-	put_items(buf, "members", members);
+	add_items(buf, "members", members);
 }
 
 int tfc__jobs_append(struct tfc__result_items *jobs, const void *data, size_t len, tfc_error *error)

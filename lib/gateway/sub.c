@@ -24,7 +24,7 @@ static void detach(tfc_sub *sub)
 	tfc__work_cancel(&sub->work);
 }
 
-static void take_turn(struct tfc__work *work)
+static void run_turn(struct tfc__work *work)
 {
 	tfc_sub *sub = tfc__container_of(work, tfc_sub, work);
 	int reported = 0;
@@ -33,8 +33,8 @@ static void take_turn(struct tfc__work *work)
 		sub->turning(sub->user);
 	while (reported < EVENTS_PER_TURN && !is_silent(sub) && sub->ops->report(sub))
 		reported++;
-	if (sub->ops->rest && !sub->is_detached)
-		sub->ops->rest(sub, false);
+	if (sub->ops->suspend && !sub->is_detached)
+		sub->ops->suspend(sub, false);
 	if (sub->turned && !sub->is_closed)
 		sub->turned(sub->user);
 	sub->is_reporting = false;
@@ -54,7 +54,7 @@ void tfc__sub_init(tfc_sub *sub, const struct tfc__sub_ops *ops, tfc_ctx *ctx,
 	tfc__list_init(&sub->link);
 	if (list)
 		tfc__list_append(list, &sub->link);
-	tfc__work_init(&sub->work, ctx, take_turn);
+	tfc__work_init(&sub->work, ctx, run_turn);
 }
 
 void tfc__sub_wake(tfc_sub *sub)
@@ -80,8 +80,8 @@ int tfc__sub_pull(tfc_sub *sub)
 void tfc__sub_suspend(tfc_sub *sub)
 {
 	sub->is_paused = true;
-	if (sub->ops->rest && !sub->is_detached)
-		sub->ops->rest(sub, true);
+	if (sub->ops->suspend && !sub->is_detached)
+		sub->ops->suspend(sub, true);
 }
 
 void tfc__sub_orphan(tfc_sub *sub)

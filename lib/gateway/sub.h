@@ -32,7 +32,7 @@ struct tfc__sub_ops {
 	const struct tfc__sub_event *(*event)(const tfc_sub *sub);
 	/* Called after each turn, and when the subscription is paused for long (is_suspended):
 	 * closes files that are open only for further reading. NULL: there are none. */
-	void (*rest)(tfc_sub *sub, bool is_suspended);
+	void (*suspend)(tfc_sub *sub, bool is_suspended);
 };
 
 struct tfc_sub {

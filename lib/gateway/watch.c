@@ -87,7 +87,7 @@ static void set_held(struct source *source, size_t held)
 static int report(struct watch_all *all, const char *node, const tfc_event *event,
 		  const struct tfc__mark *mark)
 {
-	if (tfc__watch_position_go(&all->position, node, mark) < 0)
+	if (tfc__watch_position_apply(&all->position, node, mark) < 0)
 		return TFC_ENOMEM;
 	all->now.event = *event;
 	all->now.event.node = node;

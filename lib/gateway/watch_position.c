@@ -105,8 +105,8 @@ void tfc__watch_position_remove(struct tfc__watch_position *position, const char
 		add_to_index(position, i); /* there is room: it had more */
 }
 
-int tfc__watch_position_go(struct tfc__watch_position *position, const char *node,
-			   const struct tfc__mark *mark)
+int tfc__watch_position_apply(struct tfc__watch_position *position, const char *node,
+			      const struct tfc__mark *mark)
 {
 	if (mark->watch == TFC__WATCH_SET)
 		return tfc__watch_position_set(position, node, &mark->at);

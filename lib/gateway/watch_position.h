@@ -38,8 +38,8 @@ int tfc__watch_position_set(struct tfc__watch_position *position, const char *no
 			    const struct tfc__changes_position *at);
 void tfc__watch_position_remove(struct tfc__watch_position *position, const char *node);
 /* Moves over an event of the node. TFC_OK or TFC_ENOMEM. */
-int tfc__watch_position_go(struct tfc__watch_position *position, const char *node,
-			   const struct tfc__mark *mark);
+int tfc__watch_position_apply(struct tfc__watch_position *position, const char *node,
+			      const struct tfc__mark *mark);
 /* NULL: nothing of that node was reported. */
 const struct tfc__changes_position *
 tfc__watch_position_find(const struct tfc__watch_position *position, const char *node);

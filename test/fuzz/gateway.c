@@ -124,7 +124,7 @@ static void check_event(struct tfc__reader *reader, const tfc_event *head,
 	CHECK(!strpbrk(json, "\n\r"));
 	tfc_free(json);
 	if (event.mark.task == UINT32_MAX || event.mark.task < TASKS_MAX) {
-		CHECK(tfc__place_go(place, &event.mark) == TFC_OK);
+		CHECK(tfc__place_apply(place, &event.mark) == TFC_OK);
 		CHECK(tfc__place_text(place)[0]);
 	}
 	if (event.event.kind == TFC_EVENT_OUTPUT)

@@ -19,7 +19,7 @@ struct reported {
 	bool is_partial;
 	char *text;
 	size_t len;
-	struct tfc__piece cursor;
+	struct tfc__cursor_text cursor;
 };
 
 static void write_log(struct fuzz_input *input)
@@ -81,7 +81,7 @@ static size_t read_lines(const struct tfc__lines_cursor *from, struct reported *
 		CHECK(line.len <= TFC__LINE_MAX || line.stream == TFC_STREAM_GAP);
 		if (line.data)
 			memcpy(one->text, line.data, line.len);
-		tfc__piece_write(&one->cursor, &line.cursor);
+		tfc__cursor_write(&one->cursor, &line.cursor);
 	}
 	tfc__lines_fini(&lines);
 	return count;
@@ -104,7 +104,7 @@ static void check_behind(const struct reported *reported, size_t count, size_t n
 {
 	struct reported again[LINES_MAX];
 	struct tfc__lines_cursor cursor;
-	CHECK(tfc__piece_read(reported[number].cursor.text, &cursor));
+	CHECK(tfc__cursor_read(reported[number].cursor.text, &cursor));
 	size_t again_count = read_lines(&cursor, again);
 	if (count < LINES_MAX)
 		CHECK(again_count == count - number - 1);

@@ -40,7 +40,7 @@ static const struct reported {
 		 .is_gap_reported = true,
 		 .task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
-		 .rest = UINT32_MAX,
+		 .missing = UINT32_MAX,
 		 .missing_over = 70000},
 	},
 	{
@@ -72,9 +72,9 @@ static const struct reported {
 		{.next = 5,
 		 .task = UINT32_MAX,
 		 .ended_task = 4,
-		 .rest = 7,
+		 .missing = 7,
 		 .missing_over = UINT32_MAX,
-		 .piece = {{{0x1f, 2}, {0x1f, 2}}}},
+		 .cursor = {{{0x1f, 2}, {0x1f, 2}}}},
 	},
 	{
 		"8ba16b03a27473cf188fcf053de383e8a27474a6776f726b6572a2746904a16105a16ea161a1"
@@ -85,9 +85,9 @@ static const struct reported {
 		{.next = 5,
 		 .task = 4,
 		 .ended_task = UINT32_MAX,
-		 .rest = UINT32_MAX,
+		 .missing = UINT32_MAX,
 		 .missing_over = UINT32_MAX,
-		 .piece = {{{0x22, 0}, {0x22, 0}}}},
+		 .cursor = {{{0x22, 0}, {0x22, 0}}}},
 		"\x3b\x22\0\x22\0",
 		5,
 	},
@@ -99,9 +99,9 @@ static const struct reported {
 		{.next = 5,
 		 .task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
-		 .rest = 3,
+		 .missing = 3,
 		 .missing_over = UINT32_MAX,
-		 .piece = {{{0x23, 0}, {0x23, 0}}}},
+		 .cursor = {{{0x23, 0}, {0x23, 0}}}},
 		"\x08\x23\0\x23\0",
 		5,
 	},
@@ -113,7 +113,7 @@ static const struct reported {
 		{.next = 5,
 		 .task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
-		 .rest = UINT32_MAX,
+		 .missing = UINT32_MAX,
 		 .missing_over = UINT32_MAX},
 	},
 	{
@@ -126,7 +126,7 @@ static const struct reported {
 		{.next = 6,
 		 .task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
-		 .rest = UINT32_MAX,
+		 .missing = UINT32_MAX,
 		 .missing_over = UINT32_MAX},
 	},
 	{
@@ -138,7 +138,7 @@ static const struct reported {
 		{.next = 6,
 		 .task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
-		 .rest = UINT32_MAX,
+		 .missing = UINT32_MAX,
 		 .missing_over = UINT32_MAX},
 	},
 	{
@@ -148,7 +148,7 @@ static const struct reported {
 		{.next = 6,
 		 .task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
-		 .rest = UINT32_MAX,
+		 .missing = UINT32_MAX,
 		 .missing_over = UINT32_MAX},
 	},
 	{
@@ -160,7 +160,7 @@ static const struct reported {
 		 .version = 7, .restarts = 300},
 		{.task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
-		 .rest = UINT32_MAX,
+		 .missing = UINT32_MAX,
 		 .missing_over = UINT32_MAX,
 		 .watch = TFC__WATCH_SET,
 		 .at = {1769860800000001000u, 5, 70000}},
@@ -221,9 +221,9 @@ static void expect_mark(const struct tfc__mark *mark, const struct tfc__mark *ex
 	assert_int_equal(mark->is_gap_reported, expected->is_gap_reported);
 	assert_int_equal(mark->task, expected->task);
 	assert_int_equal(mark->ended_task, expected->ended_task);
-	assert_int_equal(mark->rest, expected->rest);
+	assert_int_equal(mark->missing, expected->missing);
 	assert_int_equal(mark->missing_over, expected->missing_over);
-	assert_memory_equal(&mark->piece, &expected->piece, sizeof(mark->piece));
+	assert_memory_equal(&mark->cursor, &expected->cursor, sizeof(mark->cursor));
 	assert_int_equal(mark->watch, expected->watch);
 	assert_int_equal(mark->at.incarnation, expected->at.incarnation);
 	assert_int_equal(mark->at.appeared, expected->at.appeared);
@@ -312,9 +312,9 @@ static struct tfc__sub_event line_of(uint32_t task, const char *text, uint64_t s
 		.mark = {.next = 5,
 			 .task = task,
 			 .ended_task = UINT32_MAX,
-			 .rest = UINT32_MAX,
+			 .missing = UINT32_MAX,
 			 .missing_over = UINT32_MAX,
-			 .piece = {{{0x40, skip}, {0x40, skip}}}},
+			 .cursor = {{{0x40, skip}, {0x40, skip}}}},
 	};
 }
 
@@ -357,7 +357,7 @@ static void lines_of_a_task_are_one_event(void **state)
 		.mark = {.next = 5,
 			 .task = UINT32_MAX,
 			 .ended_task = UINT32_MAX,
-			 .rest = UINT32_MAX,
+			 .missing = UINT32_MAX,
 			 .missing_over = UINT32_MAX},
 	};
 	for (size_t i = 0; i < 4; i++)
@@ -387,7 +387,7 @@ static void lines_of_a_task_are_one_event(void **state)
 	tfc__sub_item_fini(&item);
 }
 
-/* Whatever a line says of the position beside its own piece is not said of the line before. */
+/* Whatever a line says of the position beside its own cursor is not said of the line before. */
 static void a_line_with_another_mark_begins_a_batch(void **state)
 {
 	struct tfc__sub_item item = {.count = 0};
@@ -405,10 +405,10 @@ static void a_line_with_another_mark_begins_a_batch(void **state)
 	tfc__sub_item_add(&item, &line);
 	assert_int_equal(item.count, 2);
 	line.mark.task = UINT32_MAX;
-	line.mark.rest = 4;
+	line.mark.missing = 4;
 	tfc__sub_item_add(&item, &line);
 	assert_int_equal(item.count, 3);
-	line.mark.rest = 3;
+	line.mark.missing = 3;
 	tfc__sub_item_add(&item, &line);
 	tfc__sub_item_end_batch(&item);
 	assert_int_equal(item.count, 5);
@@ -451,13 +451,13 @@ static void only_output_has_text_and_only_a_gap_has_a_length_without_text(void *
 	tfc__reader_fini(&reader);
 }
 
-static void output_without_lines_or_a_piece_is_refused(void **state)
+static void output_without_lines_or_a_cursor_is_refused(void **state)
 {
-	static const char text[] = "output must have lines (ln) and a piece (mc)";
+	static const char text[] = "output must have lines (ln) and a cursor (mc)";
 	/* of version 0.2 */
 	expect_refusal("84a16b03a164c40161a26d740aa26d63a131", TFC_EPARSE, text);
 	expect_refusal("84a16b03a164c40161a26c6ec4050801000100a26d7400", TFC_EPARSE, text);
-	expect_refusal("82a16b01a26d63a178", TFC_EPARSE, "mc: must be a piece");
+	expect_refusal("82a16b01a26d63a178", TFC_EPARSE, "mc: must be the cursor of a line");
 }
 
 int main(void)
@@ -467,7 +467,7 @@ int main(void)
 		cmocka_unit_test(lines_of_a_task_are_one_event),
 		cmocka_unit_test(a_line_with_another_mark_begins_a_batch),
 		cmocka_unit_test(only_output_has_text_and_only_a_gap_has_a_length_without_text),
-		cmocka_unit_test(output_without_lines_or_a_piece_is_refused),
+		cmocka_unit_test(output_without_lines_or_a_cursor_is_refused),
 		cmocka_unit_test(an_event_comes_as_it_was_sent),
 		cmocka_unit_test(a_kind_that_nobody_knows_is_not_a_damaged_event),
 	};

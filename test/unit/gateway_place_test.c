@@ -58,42 +58,42 @@ static void many_rests_are_read_and_kept_in_order(void **state)
 {
 	struct tfc__buf text = {0};
 	struct tfc__place place = {0};
-	const struct tfc__lines_cursor piece = {{{1, 0}, {1, 0}}};
+	const struct tfc__lines_cursor cursor = {{{1, 0}, {1, 0}}};
 	tfc__buf_add_str(&text, "20000");
 	for (uint32_t i = 0; i < 65536; i++)
 		tfc__buf_addf(&text, "~%x.0", 2 * i);
 	assert_int_equal(tfc__place_read(&place, 100, text.data), TFC_OK);
 	assert_int_equal(place.missing_count, 65536);
 	assert_string_equal(tfc__place_text(&place), text.data);
-	assert_int_equal(tfc__place_set_missing(&place, 3, &piece), TFC_ENOMEM);
+	assert_int_equal(tfc__place_set_missing(&place, 3, &cursor), TFC_ENOMEM);
 	for (uint32_t i = 0; i < 65536; i++) {
 		const struct tfc__mark over = {.task = UINT32_MAX,
 					       .ended_task = UINT32_MAX,
-					       .rest = UINT32_MAX,
+					       .missing = UINT32_MAX,
 					       .missing_over = 2 * (65535 - i)};
 		if (i % 4096 != 0)
-			assert_int_equal(tfc__place_go(&place, &over), TFC_OK);
+			assert_int_equal(tfc__place_apply(&place, &over), TFC_OK);
 	}
 	assert_int_equal(place.missing_count, 16);
-	assert_int_equal(tfc__place_set_missing(&place, 3, &piece), TFC_OK);
-	assert_int_equal(place.rests[0].entry, 3);
+	assert_int_equal(tfc__place_set_missing(&place, 3, &cursor), TFC_OK);
+	assert_int_equal(place.missing[0].entry, 3);
 	assert_int_equal(place.missing_count, 17);
 	for (uint32_t i = 1; i < place.missing_count; i++)
-		assert_true(place.rests[i - 1].entry < place.rests[i].entry);
+		assert_true(place.missing[i - 1].entry < place.missing[i].entry);
 	tfc__place_fini(&place);
 	tfc__buf_fini(&text);
 }
 
 static void streams_that_are_equally_far_share_a_number(void **state)
 {
-	struct tfc__piece piece;
+	struct tfc__cursor_text cursor_text;
 	struct tfc__lines_cursor cursor = {{{16, 0}, {16, 0}}}, again;
-	tfc__piece_write(&piece, &cursor);
-	assert_string_equal(piece.text, "10");
+	tfc__cursor_write(&cursor_text, &cursor);
+	assert_string_equal(cursor_text.text, "10");
 	cursor.reported[1].skip = 2;
-	tfc__piece_write(&piece, &cursor);
-	assert_string_equal(piece.text, "10,10+2");
-	assert_true(tfc__piece_read(piece.text, &again));
+	tfc__cursor_write(&cursor_text, &cursor);
+	assert_string_equal(cursor_text.text, "10,10+2");
+	assert_true(tfc__cursor_read(cursor_text.text, &again));
 	assert_memory_equal(&again, &cursor, sizeof(cursor));
 }
 

@@ -39,9 +39,9 @@ static void send_event(uint32_t kind, const char *lines, size_t lines_len, const
 		.mark = {.next = 5,
 			 .task = kind == TFC_EVENT_OUTPUT ? 0 : UINT32_MAX,
 			 .ended_task = UINT32_MAX,
-			 .rest = UINT32_MAX,
+			 .missing = UINT32_MAX,
 			 .missing_over = UINT32_MAX,
-			 .piece = {{{0x10, skip}, {0x10, skip}}}},
+			 .cursor = {{{0x10, skip}, {0x10, skip}}}},
 		.lines = lines,
 		.lines_len = lines_len,
 		.output = text,
@@ -311,7 +311,7 @@ static void note_batch(void *user, const tfc_event *event)
 	assert_memory_equal(event->data, TEXT, event->data_len);
 	assert_int_equal(whole->lines_len, TABLE_LEN);
 	assert_memory_equal(whole->lines, TABLE, TABLE_LEN);
-	assert_int_equal(whole->mark.piece.reported[1].skip, 6);
+	assert_int_equal(whole->mark.cursor.reported[1].skip, 6);
 	seen.lines++;
 }
 
@@ -361,7 +361,7 @@ static void send_seen(const char *node)
 		.lines = "",
 		.mark = {.task = UINT32_MAX,
 			 .ended_task = UINT32_MAX,
-			 .rest = UINT32_MAX,
+			 .missing = UINT32_MAX,
 			 .missing_over = UINT32_MAX,
 			 .watch = TFC__WATCH_SET},
 	};

@@ -249,8 +249,8 @@ static void on_event(void *user, const tfc_event *event)
 		return;
 	}
 	if (follower->is_bare) {
-		assert_int_equal(tfc__place_go(&follower->place,
-					       &tfc__sub_event(follower->sub)->mark),
+		assert_int_equal(tfc__place_apply(&follower->place,
+						  &tfc__sub_event(follower->sub)->mark),
 				 0);
 		cursor = tfc__place_text(&follower->place);
 	}
@@ -583,5 +583,5 @@ int main(void)
 		cmocka_unit_test(a_node_that_is_no_member_is_asked_again_at_the_end),
 		cmocka_unit_test(a_subscription_with_much_output_yields_to_one_that_waits),
 	};
-	return cmocka_run_group_tests_name("gateway_rest", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("gateway_missing", tests, NULL, NULL);
 }
