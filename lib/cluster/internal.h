@@ -129,6 +129,8 @@ struct tfc__place_item {
 
 struct tfc__placing {
 	const struct tfc__place_request *request;
+	const struct tfc__place_ports **reports; /* of the nodes that have one */
+	uint32_t report_count;
 	struct tfc__place_room *empty_rooms; /* before placing */
 	struct tfc__place_room *rooms;
 	struct tfc__place_item *items; /* the largest need first */

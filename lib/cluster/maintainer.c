@@ -216,12 +216,11 @@ void tfc__maintainer_close(struct tfc__maintainer *maintainer)
 	tfc__work_cancel(&maintainer->closing);
 	tfc__observer_remove(&maintainer->nodes_user);
 	tfc__maintainer_follow_end(maintainer);
+	tfc__maintainer_close_links(maintainer);
 	for (uint32_t i = 0; i < maintainer->task_count && maintainer->seen; i++) {
-		tfc__maintainer_release(maintainer, i);
 		free(maintainer->seen[i].address);
 		free(maintainer->seen[i].failure);
 	}
-	tfc__maintainer_close_links(maintainer);
 	tfc__refusals_free(&maintainer->refusals);
 	tfc__core_free(maintainer->core);
 	tfc_spec_free(maintainer->spec);

@@ -4,14 +4,12 @@
 #include "base/fail.h"
 #include "cluster/maintainer_state.h"
 
-static struct agent_link *find(const struct tfc__maintainer *maintainer, const char *node)
+/* If a node has several links, the latest. */
+static struct agent_link *link_of(const struct tfc__maintainer *maintainer,
+				  const struct tfc__node_entry *node)
 {
-	for (uint32_t i = maintainer->link_count; i > 0; i--) {
-		struct agent_link *link = maintainer->links[i - 1];
-		if (strcmp(link->node->name, node) == 0)
-			return link;
-	}
-	return NULL;
+	uint32_t number = tfc__map_get(&maintainer->latest, (uintptr_t)node, UINT32_MAX);
+	return number != UINT32_MAX ? maintainer->links[number] : NULL;
 }
 
 static struct agent_link *make(struct tfc__maintainer *maintainer, struct tfc__node_entry *node)
@@ -22,8 +20,10 @@ static struct agent_link *make(struct tfc__maintainer *maintainer, struct tfc__n
 		return NULL;
 	maintainer->links = links;
 	struct agent_link *link = calloc(1, sizeof(*link));
-	if (!link)
+	if (!link || !tfc__map_set(&maintainer->latest, (uintptr_t)node, maintainer->link_count)) {
+		free(link);
 		return NULL;
+	}
 	link->maintainer = maintainer;
 	link->number = maintainer->link_count;
 	link->node = node;
@@ -35,8 +35,8 @@ static struct agent_link *make(struct tfc__maintainer *maintainer, struct tfc__n
 struct agent_link *tfc__maintainer_link(struct tfc__maintainer *maintainer,
 					struct tfc__node_entry *node)
 {
-	struct agent_link *link = find(maintainer, node->name);
-	return link && !link->is_lost && link->node == node ? link : make(maintainer, node);
+	struct agent_link *link = link_of(maintainer, node);
+	return link && !link->is_lost ? link : make(maintainer, node);
 }
 
 int tfc__maintainer_open_link(struct agent_link *link, tfc_error *error)
@@ -65,6 +65,8 @@ void tfc__maintainer_end_links(struct tfc__maintainer *maintainer)
 
 void tfc__maintainer_close_links(struct tfc__maintainer *maintainer)
 {
+	for (uint32_t i = 0; i < maintainer->task_count && maintainer->seen; i++)
+		tfc__maintainer_release(maintainer, i);
 	for (uint32_t i = 0; i < maintainer->link_count; i++) {
 		struct agent_link *link = maintainer->links[i];
 		if (link->job)
@@ -76,17 +78,17 @@ void tfc__maintainer_close_links(struct tfc__maintainer *maintainer)
 	free(maintainer->links);
 	maintainer->links = NULL;
 	maintainer->link_count = 0;
+	tfc__map_fini(&maintainer->latest);
 }
 
 /* ---- logs */
 
-/* If a node has two links, the later one is used. A node without a link may have logs of an earlier
- * epoch. */
+/* A node without a link may have logs of an earlier epoch. */
 static struct agent_link *link_for_logs(struct tfc__maintainer *maintainer, const char *name,
 					tfc_error *error)
 {
-	struct agent_link *link = find(maintainer, name);
 	struct tfc__node_entry *node = tfc__nodes_find(maintainer->nodes, name);
+	struct agent_link *link = node ? link_of(maintainer, node) : NULL;
 	if (link && link->job)
 		return link;
 	if (!node || !node->member) {

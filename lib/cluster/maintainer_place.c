@@ -4,6 +4,7 @@
 
 #include "base/fail.h"
 #include "cluster/maintainer_state.h"
+#include "cluster/placement.h"
 
 void tfc__maintainer_note_place(struct tfc__maintainer *maintainer,
 				const struct tfc__core_action *action)
@@ -23,27 +24,30 @@ void tfc__maintainer_note_place(struct tfc__maintainer *maintainer,
 struct placing {
 	uint32_t *tasks;
 	struct tfc__node_entry **chosen; /* per entry of `tasks` */
-	struct tfc__node_entry **at;     /* per task of the job */
 	uint32_t count;
+	struct tfc__nodes_own *own; /* per link */
 };
 
+/* A task that moves alone is placed without a look at the other tasks. */
 static bool make_placing(const struct tfc__maintainer *maintainer, uint32_t asked,
 			 struct placing *placing)
 {
-	uint32_t count = maintainer->task_count;
+	uint32_t first = asked == UINT32_MAX ? 0 : asked;
+	uint32_t count = asked == UINT32_MAX ? maintainer->task_count : 1;
 	*placing = (struct placing){
 		.tasks = malloc(count * sizeof(*placing->tasks)),
 		.chosen = malloc(count * sizeof(struct tfc__node_entry *)),
-		.at = malloc(count * sizeof(struct tfc__node_entry *)),
+		.own = calloc(maintainer->link_count + 1, sizeof(*placing->own)),
 	};
-	if (!placing->tasks || !placing->chosen || !placing->at)
+	if (!placing->tasks || !placing->chosen || !placing->own)
 		return false;
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t node = tfc__core_node(maintainer->core, i);
-		placing->at[i] = node < maintainer->link_count ? maintainer->links[node]->node
-							       : NULL;
+	for (uint32_t i = first; i < first + count; i++)
 		if (tfc__core_wants_place(maintainer->core, i, asked))
 			placing->tasks[placing->count++] = i;
+	for (uint32_t i = 0; i < maintainer->link_count; i++) {
+		const struct agent_link *link = maintainer->links[i];
+		placing->own[i] = (struct tfc__nodes_own){link->node, link->tasks,
+							  link->pooled_tasks};
 	}
 	return true;
 }
@@ -52,7 +56,7 @@ static void free_placing(struct placing *placing)
 {
 	free(placing->tasks);
 	free(placing->chosen);
-	free(placing->at);
+	free(placing->own);
 }
 
 /* Returns the refusals that still count. When the next one expires, waiting tasks are placed
@@ -78,7 +82,8 @@ static int choose(struct tfc__maintainer *maintainer, struct placing *placing, t
 		.id = maintainer->info.id,
 		.tasks = placing->tasks,
 		.count = placing->count,
-		.at = placing->at,
+		.own = placing->own,
+		.own_count = maintainer->link_count,
 		.refusals = refusals_of(maintainer),
 	};
 	code = tfc__nodes_place(maintainer->nodes, &request, error, placing->chosen);
@@ -182,17 +187,24 @@ static const struct tfc__role *role_of(const struct tfc__maintainer *maintainer,
 void tfc__maintainer_acquire(struct tfc__maintainer *maintainer, uint32_t task,
 			     struct agent_link *link)
 {
+	const struct tfc__role *role = role_of(maintainer, task);
 	tfc__maintainer_release(maintainer, task);
-	maintainer->seen[task].taken = link->node;
-	tfc__nodes_take(link->node, role_of(maintainer, task));
+	maintainer->seen[task].taken = link;
+	link->tasks++;
+	link->pooled_tasks += tfc__place_is_pooled(maintainer->info.job, role);
+	tfc__nodes_take(link->node, role);
 }
 
 void tfc__maintainer_release(struct tfc__maintainer *maintainer, uint32_t task)
 {
-	struct seen *seen = &maintainer->seen[task];
-	if (seen->taken)
-		tfc__nodes_release(seen->taken, role_of(maintainer, task));
-	seen->taken = NULL;
+	const struct tfc__role *role = role_of(maintainer, task);
+	struct agent_link *link = maintainer->seen[task].taken;
+	if (!link)
+		return;
+	maintainer->seen[task].taken = NULL;
+	link->tasks--;
+	link->pooled_tasks -= tfc__place_is_pooled(maintainer->info.job, role);
+	tfc__nodes_release(link->node, role);
 }
 
 /* ---- changes of nodes */

@@ -13,6 +13,7 @@
 #ifndef TFC_CLUSTER_MAINTAINER_STATE_H
 #define TFC_CLUSTER_MAINTAINER_STATE_H
 
+#include "base/map.h"
 #include "cluster/maintainer.h"
 #include "cluster/nodes.h"
 #include "cluster/refusals.h"
@@ -33,6 +34,8 @@ struct agent_link {
 	bool is_unopened;
 	char *failure;            /* the reason; NULL: out of memory */
 	uint32_t spec_generation; /* of the spec that it got last; 0: it needs one */
+	uint32_t tasks;           /* that use its node's capacity */
+	uint32_t pooled_tasks;    /* ... of these, the ones with a port of the pool */
 	bool is_drained;          /* the core has been notified that tasks must leave it */
 };
 
@@ -46,9 +49,9 @@ struct launch {
 
 /* What the agents reported about a task's latest attempt. */
 struct seen {
-	struct agent_link *link;       /* NULL: not placed yet */
-	struct tfc__node_entry *taken; /* the node whose capacity the task uses; NULL: none */
-	char *address;                 /* NULL: none */
+	struct agent_link *link;  /* NULL: not placed yet */
+	struct agent_link *taken; /* of the node whose capacity the task uses; NULL: none */
+	char *address;            /* NULL: none */
 	int32_t pid;
 	uint32_t isolation;
 	uint64_t started_ns; /* tfc__now */
@@ -74,6 +77,7 @@ struct tfc__maintainer {
 	struct tfc__observer nodes_user;
 	struct agent_link **links;
 	uint32_t link_count;
+	struct tfc__map latest; /* the number of the latest link, by the address of its node */
 	struct tfc__journal *journal;
 	struct tfc__core *core;
 	tfc_spec *spec;

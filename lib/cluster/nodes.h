@@ -73,13 +73,20 @@ bool tfc__nodes_are_finding_gpus(const struct tfc__nodes *nodes);
  * is over. */
 bool tfc__nodes_are_known(struct tfc__nodes *nodes, tfc_error *error);
 
+/* Tasks of the job on one node. */
+struct tfc__nodes_own {
+	const struct tfc__node_entry *node;
+	uint32_t tasks;
+	uint32_t pooled; /* ... of these, the ones with a port of the pool */
+};
+
 struct tfc__nodes_request {
 	const tfc_job *job;
 	const char *id;        /* of the job: determines the node at which a round begins */
 	const uint32_t *tasks; /* numbers of the tasks to place, ascending */
 	uint32_t count;
-	/* per task of the whole job: its current node, or NULL */
-	struct tfc__node_entry *const *at;
+	const struct tfc__nodes_own *own; /* the tasks that stay where they are */
+	uint32_t own_count;
 	/* Per task of the whole job: the name of the only node that it may run on, or NULL. NULL:
 	 * all may run anywhere. */
 	const char *const *wanted;

@@ -42,9 +42,8 @@ static uint64_t seed_of(const char *id)
 struct tables {
 	struct tfc__place_node *nodes;
 	struct tfc__node_entry **entries; /* per entry of `nodes` */
-	uint32_t *at;
-	uint32_t *wanted;
-	uint32_t *chosen;
+	uint32_t *wanted;                 /* per task to place */
+	uint32_t *chosen;                 /* likewise */
 	uint32_t node_count;
 };
 
@@ -52,23 +51,21 @@ static void free_tables(struct tables *tables)
 {
 	free(tables->nodes);
 	free(tables->entries);
-	free(tables->at);
 	free(tables->wanted);
 	free(tables->chosen);
 }
 
 static bool make_tables(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
-			uint32_t task_count, struct tables *tables)
+			struct tables *tables)
 {
 	size_t count = tfc__nodes_count(nodes);
 	*tables = (struct tables){
 		.nodes = calloc(count + 1, sizeof(*tables->nodes)),
 		.entries = calloc(count + 1, sizeof(struct tfc__node_entry *)),
-		.at = malloc((task_count + 1) * sizeof(*tables->at)),
-		.wanted = malloc((task_count + 1) * sizeof(*tables->wanted)),
-		.chosen = malloc((task_count + 1) * sizeof(*tables->chosen)),
+		.wanted = malloc((request->count + 1) * sizeof(*tables->wanted)),
+		.chosen = malloc((request->count + 1) * sizeof(*tables->chosen)),
 	};
-	if (!tables->nodes || !tables->entries || !tables->at || !tables->wanted || !tables->chosen)
+	if (!tables->nodes || !tables->entries || !tables->wanted || !tables->chosen)
 		return false;
 	uint64_t now = tfc__now();
 	TFC__LIST_EACH (link, tfc__nodes_all(nodes)) {
@@ -83,28 +80,26 @@ static bool make_tables(struct tfc__nodes *nodes, const struct tfc__nodes_reques
 		node->position = tables->node_count;
 		tables->entries[tables->node_count++] = node;
 	}
+	for (uint32_t i = 0; i < request->own_count; i++) {
+		const struct tfc__nodes_own *own = &request->own[i];
+		if (own->node->position == UINT32_MAX)
+			continue;
+		tables->nodes[own->node->position].own += own->tasks;
+		tables->nodes[own->node->position].own_pooled += own->pooled;
+	}
 	return true;
-}
-
-static void find_present(const struct tfc__nodes_request *request, uint32_t task_count,
-			 struct tables *tables)
-{
-	for (uint32_t i = 0; i < task_count; i++)
-		tables->at[i] = request->at[i] ? request->at[i]->position : UINT32_MAX;
 }
 
 /* Fails at once if the only possible node of a task cannot be used. */
 static int find_wanted(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
-		       uint32_t task_count, struct tables *tables, tfc_error *error)
+		       struct tables *tables, tfc_error *error)
 {
 	char task[80];
-	for (uint32_t i = 0; i < task_count; i++)
-		tables->wanted[i] = UINT32_MAX;
-	for (uint32_t i = 0; i < request->count && request->wanted; i++) {
-		const char *name = request->wanted[request->tasks[i]];
+	for (uint32_t i = 0; i < request->count; i++) {
+		const char *name = request->wanted ? request->wanted[request->tasks[i]] : NULL;
 		const struct tfc__node_entry *entry = name ? tfc__nodes_find(nodes, name) : NULL;
 		uint32_t node = entry ? entry->position : UINT32_MAX;
-		tables->wanted[request->tasks[i]] = node;
+		tables->wanted[i] = node;
 		if (!name || node != UINT32_MAX)
 			continue;
 		tfc__place_task_name(request->job, request->tasks[i], task, sizeof(task));
@@ -178,21 +173,18 @@ static bool is_unschedulable(struct tfc__nodes *nodes, const struct tfc__place_r
 int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
 		     tfc_error *error, struct tfc__node_entry **ret_nodes)
 {
-	uint32_t task_count = tfc__job_task_count(request->job);
 	struct tables tables;
 	if (!tfc__nodes_are_known(nodes, error))
 		return TFC_EAGAIN;
-	if (!make_tables(nodes, request, task_count, &tables)) {
+	if (!make_tables(nodes, request, &tables)) {
 		free_tables(&tables);
 		return tfc__fail_nomem(error, "cluster");
 	}
-	find_present(request, task_count, &tables);
-	int code = find_wanted(nodes, request, task_count, &tables, error);
+	int code = find_wanted(nodes, request, &tables, error);
 	const struct tfc__place_request place = {
 		.job = request->job,
 		.tasks = request->tasks,
 		.task_count = request->count,
-		.at = tables.at,
 		.wanted = tables.wanted,
 		.nodes = tables.nodes,
 		.node_count = tables.node_count,

@@ -6,23 +6,22 @@
 
 /* ---- needs of tasks and capacity of nodes */
 
-static bool is_pooled(const tfc_job *job, const struct tfc__role *role)
+bool tfc__place_is_pooled(const tfc_job *job, const struct tfc__role *role)
 {
 	return tfc__role_has_port(job, role) && !role->port;
 }
 
 /* Ports are considered only if a node has reported that it lacks some. Otherwise there are fewer
  * kinds of tasks. */
-struct tfc__place_need tfc__place_need(const struct tfc__place_request *request, uint32_t task)
+static struct tfc__place_need need_of(const struct tfc__placing *place, uint32_t task)
 {
 	uint32_t index;
-	const struct tfc__role *role = tfc__job_task_role(request->job, task, &index);
+	const tfc_job *job = place->request->job;
+	const struct tfc__role *role = tfc__job_task_role(job, task, &index);
 	struct tfc__place_need need = {.memory = role->memory, .gpus = role->gpus};
-	for (uint32_t i = 0; i < request->node_count; i++) {
-		const struct tfc__place_ports *ports = request->nodes[i].ports;
-		if (!ports)
-			continue;
-		need.is_pooled |= ports->pool != UINT32_MAX && is_pooled(request->job, role);
+	for (uint32_t i = 0; i < place->report_count; i++) {
+		const struct tfc__place_ports *ports = place->reports[i];
+		need.is_pooled |= ports->pool != UINT32_MAX && tfc__place_is_pooled(job, role);
 		if (ports->barred[task])
 			need.fixed = task + 1;
 	}
@@ -65,6 +64,7 @@ static uint64_t left_of(uint64_t all, uint64_t taken)
 static struct tfc__place_room room_of(const tfc_job *job, const struct tfc__place_node *node)
 {
 	const struct tfc__member *member = node->member;
+	uint32_t pool = node->ports ? node->ports->pool : UINT32_MAX;
 	return (struct tfc__place_room){
 		.is_usable = tfc__place_takes_tasks(member) && has_labels(member, job),
 		.is_cooling_down = node->is_cooling_down,
@@ -72,8 +72,9 @@ static struct tfc__place_room room_of(const tfc_job *job, const struct tfc__plac
 		.memory = member->memory_bytes ? left_of(member->memory_bytes, node->memory)
 					       : UINT64_MAX,
 		.gpus = (uint32_t)left_of(member->gpus, node->gpus),
-		.ports = node->ports ? node->ports->pool : UINT32_MAX,
+		.ports = pool == UINT32_MAX ? pool : (uint32_t)left_of(pool, node->own_pooled),
 		.barred = node->ports ? node->ports->barred : NULL,
+		.own = node->own,
 		.load = node->tasks,
 	};
 }
@@ -143,32 +144,19 @@ static bool settle(struct tfc__placing *place, struct tfc__place_item *item, uin
 	return true;
 }
 
-static uint32_t entry_of(const uint32_t *table, uint32_t task)
-{
-	return table ? table[task] : UINT32_MAX;
-}
-
 /* Places the tasks that may run on one node only; clears the node of all others. Returns NULL, or
  * the task that does not fit. */
 static struct tfc__place_item *settle_wanted(struct tfc__placing *place)
 {
+	const uint32_t *wanted = place->request->wanted;
 	for (uint32_t i = 0; i < place->request->task_count; i++) {
 		struct tfc__place_item *item = &place->items[i];
-		uint32_t node = entry_of(place->request->wanted, item->task);
+		uint32_t node = wanted ? wanted[item->position] : UINT32_MAX;
 		item->node = UINT32_MAX;
 		if (node != UINT32_MAX && !settle(place, item, node))
 			return item;
 	}
 	return NULL;
-}
-
-static void settle_stable(struct tfc__placing *place)
-{
-	for (uint32_t i = 0; i < place->request->task_count; i++) {
-		struct tfc__place_item *item = &place->items[i];
-		if (item->node == UINT32_MAX)
-			settle(place, item, entry_of(place->request->at, item->task));
-	}
 }
 
 /* Returns NULL, or the first task that does not fit. */
@@ -199,11 +187,6 @@ static struct tfc__place_item *try(struct tfc__placing *place, bool uses_cooling
 	failed = settle_wanted(place);
 	if (failed)
 		return failed;
-	settle_stable(place);
-	if (!settle_others(place))
-		return NULL;
-	begin_again(place, uses_cooling_down); /* now tasks need not stay on their nodes */
-	settle_wanted(place);
 	failed = settle_others(place);
 	if (!failed)
 		return NULL;
@@ -235,39 +218,20 @@ static void list_items(struct tfc__placing *place)
 		place->items[i] = (struct tfc__place_item){
 			.task = task,
 			.position = i,
-			.need = tfc__place_need(place->request, task),
+			.need = need_of(place, task),
 		};
 	}
 	qsort(place->items, place->request->task_count, sizeof(place->items[0]), by_need);
 }
 
-static void count_one(const struct tfc__place_request *request, uint32_t task,
-		      struct tfc__place_room *room)
+static void list_nodes(struct tfc__placing *place)
 {
-	room->own++;
-	if (tfc__place_need(request, task).is_pooled && room->ports && room->ports != UINT32_MAX)
-		room->ports--;
-}
-
-/* Tasks of the job that are not to be placed count on their nodes. */
-static void count_own(struct tfc__placing *place)
-{
-	const struct tfc__place_request *request = place->request;
-	uint32_t count = request->at ? tfc__job_task_count(request->job) : 0;
-	uint32_t next = 0;
-	for (uint32_t task = 0; task < count; task++) {
-		if (next < request->task_count && request->tasks[next] == task)
-			next++;
-		else if (request->at[task] < request->node_count)
-			count_one(request, task, &place->empty_rooms[request->at[task]]);
+	for (uint32_t i = 0; i < place->request->node_count; i++) {
+		const struct tfc__place_node *node = &place->request->nodes[i];
+		place->empty_rooms[i] = room_of(place->request->job, node);
+		if (node->ports)
+			place->reports[place->report_count++] = node->ports;
 	}
-}
-
-static void list_rooms(struct tfc__placing *place)
-{
-	for (uint32_t i = 0; i < place->request->node_count; i++)
-		place->empty_rooms[i] = room_of(place->request->job, &place->request->nodes[i]);
-	count_own(place);
 }
 
 static void take_over(const struct tfc__placing *place, uint32_t *ret_nodes)
@@ -287,15 +251,16 @@ int tfc__place_tasks(const struct tfc__place_request *request, tfc_error *error,
 {
 	struct tfc__placing place = {
 		.request = request,
+		.reports = calloc(request->node_count + 1, sizeof(struct tfc__place_ports *)),
 		.empty_rooms = calloc(request->node_count + 1, sizeof(place.rooms[0])),
 		.rooms = calloc(request->node_count + 1, sizeof(place.rooms[0])),
 		.items = calloc(request->task_count + 1, sizeof(place.items[0])),
 	};
 	int code = TFC_OK;
-	if (!place.empty_rooms || !place.rooms || !place.items) {
+	if (!place.reports || !place.empty_rooms || !place.rooms || !place.items) {
 		code = tfc__fail_nomem(error, "cluster");
 	} else {
-		list_rooms(&place);
+		list_nodes(&place);
 		list_items(&place);
 		const struct tfc__place_item *failed = try(&place, false);
 		if (failed)
@@ -305,6 +270,7 @@ int tfc__place_tasks(const struct tfc__place_request *request, tfc_error *error,
 		else
 			take_over(&place, ret_nodes);
 	}
+	free(place.reports);
 	free(place.empty_rooms);
 	free(place.rooms);
 	free(place.items);

@@ -23,6 +23,8 @@ struct tfc__place_node {
 	uint32_t tasks;       /* in use, by all jobs known here */
 	uint64_t memory;      /* in use, bytes */
 	uint32_t gpus;        /* in use */
+	uint32_t own;         /* tasks of this job that are there and stay */
+	uint32_t own_pooled;  /* ... of these, the ones with a port of the pool */
 	bool is_cooling_down; /* cooldown after failures: used only if nothing else fits */
 	const struct tfc__place_ports *ports; /* NULL: no report */
 };
@@ -31,12 +33,8 @@ struct tfc__place_request {
 	const tfc_job *job;
 	const uint32_t *tasks; /* numbers of the tasks to place, ascending */
 	uint32_t task_count;
-	/* Per task of the whole job: index of its current node, or UINT32_MAX. A task to be
-	 * placed stays there if possible; the node's counts do not include it. NULL: no task has
-	 * a node. */
-	const uint32_t *at;
-	/* Per task of the whole job: index of the only node that it may run on (its data is there),
-	 * or UINT32_MAX. NULL: all may run anywhere. */
+	/* Per task to place: index of the only node that it may run on (its data is there), or
+	 * UINT32_MAX. NULL: all may run anywhere. */
 	const uint32_t *wanted;
 	/* `tasks`, `memory` and `gpus` are increased by the placed tasks */
 	struct tfc__place_node *nodes;
@@ -75,6 +73,8 @@ struct tfc__place_need {
 	/* number of the task + 1 if it has a fixed port that is in use on some node; 0: not */
 	uint32_t fixed;
 };
-struct tfc__place_need tfc__place_need(const struct tfc__place_request *request, uint32_t task);
+
+/* Whether a task of the role has a port of the pool. */
+bool tfc__place_is_pooled(const tfc_job *job, const struct tfc__role *role);
 
 #endif

@@ -311,8 +311,8 @@ int tfc__place_explain(const struct tfc__placing *place, const struct tfc__place
 	tfc__place_task_name(request->job, failed->task, explain.task, sizeof(explain.task));
 	if (request->is_alone)
 		return explain_alone(&explain);
-	if (request->wanted && request->wanted[failed->task] != UINT32_MAX)
-		return explain_wanted(&explain, request->wanted[failed->task]);
+	if (request->wanted && request->wanted[failed->position] != UINT32_MAX)
+		return explain_wanted(&explain, request->wanted[failed->position]);
 	for (uint32_t i = 0; i < request->node_count; i++) {
 		takes_tasks += tfc__place_takes_tasks(member_at(&explain, i));
 		usable += is_usable(&explain, i);
