@@ -243,6 +243,7 @@ struct tfc__core {
 	uint32_t unready;         /* tasks that a start waits for */
 	uint32_t undone;          /* deciders that have not ended well */
 	uint32_t stalled;         /* tasks whose stall is open */
+	uint32_t *ready;          /* per role: tasks in PHASE_READY */
 	uint32_t gang_unheld;     /* tasks in PHASE_GANG_PLACING or _HOLDING */
 	struct tfc__link waiting; /* tasks in PHASE_WAITING, the one that waits longest first */
 

@@ -18,21 +18,12 @@ bool tfc__task_is_coordinator(const struct tfc__core *core, const struct task *t
 	       !tfc__task_is_ps(core, t);
 }
 
-/* Whether another task has its work now. */
-static bool has_replacement(const struct tfc__core *core, const struct task *t)
-{
-	for (uint32_t i = 0; i < core->task_count && t->was_ready; i++) {
-		const struct task *u = &core->tasks[i];
-		if (u != t && u->role == t->role && u->phase == PHASE_READY)
-			return true;
-	}
-	return false;
-}
-
 bool tfc__task_is_vital(const struct tfc__core *core, const struct task *t)
 {
 	const struct tfc__core_role *role = tfc__task_role(core, t);
-	if (role->is_failure_ignored && (!role->is_replaceable || has_replacement(core, t)))
+	bool is_another_ready = core->ready[t->role] > (t->phase == PHASE_READY);
+	bool is_replaced = t->was_ready && is_another_ready;
+	if (role->is_failure_ignored && (!role->is_replaceable || is_replaced))
 		return false;
 	return t->is_decider || t->is_member || strcmp(role->name, "evaluator") == 0 ||
 	       strcmp(role->name, "driver") == 0;
@@ -129,11 +120,6 @@ static const uint32_t next_phases[PHASE_OVER + 1] = {
 	[PHASE_OVER] = P(DEAD),
 };
 
-static bool is_gang_unheld(const struct task *t)
-{
-	return t->phase == PHASE_GANG_PLACING || t->phase == PHASE_GANG_HOLDING;
-}
-
 /* The start or restart is complete: all tasks are ready. */
 static void report_if_running(struct tfc__core *core)
 {
@@ -151,7 +137,9 @@ static void count_task(struct tfc__core *core, const struct task *t, uint32_t si
 	core->alive += alive;
 	core->members_alive += t->is_member ? alive : 0;
 	core->unready += tfc__task_is_unready(t) ? sign : 0;
-	core->gang_unheld += is_gang_unheld(t) ? sign : 0;
+	core->ready[t->role] += t->phase == PHASE_READY ? sign : 0;
+	if (t->phase == PHASE_GANG_PLACING || t->phase == PHASE_GANG_HOLDING)
+		core->gang_unheld += sign;
 }
 
 void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase)

@@ -55,14 +55,15 @@ static bool take_memory(struct tfc__core *core)
 	core->action_capacity = core->task_count * ACTIONS_PER_TASK + ACTIONS_OF_JOB;
 	core->roles = calloc(core->policy.role_count + 1, sizeof(*core->roles));
 	core->tasks = calloc(n + 1, sizeof(*core->tasks));
+	core->ready = calloc(core->policy.role_count + 1, sizeof(*core->ready));
 	core->whys = calloc(n + 1, sizeof(*core->whys));
 	core->heap = calloc(n + 1, sizeof(*core->heap));
 	core->displaced = calloc(n + 1, sizeof(*core->displaced));
 	core->entries = calloc(count_entries(core) + 1, sizeof(*core->entries));
 	core->actions = malloc(core->action_capacity * sizeof(*core->actions));
 	core->texts = malloc(core->action_capacity * sizeof(*core->texts));
-	return core->roles && core->tasks && core->whys && core->heap && core->displaced &&
-	       core->entries && core->actions && core->texts;
+	return core->roles && core->tasks && core->ready && core->whys && core->heap &&
+	       core->displaced && core->entries && core->actions && core->texts;
 }
 
 static struct budget_entry *give_entries(struct budget *b, uint32_t capacity,
@@ -166,6 +167,7 @@ void tfc__core_free(struct tfc__core *core)
 		return;
 	free(core->roles);
 	free(core->tasks);
+	free(core->ready);
 	free(core->whys);
 	free(core->heap);
 	free(core->displaced);
