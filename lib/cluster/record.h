@@ -40,6 +40,8 @@ struct tfc__record {
 	/* sealed with a key that does not exist any more */
 	bool has_lost_secrets;
 	bool is_ended;
+	bool is_log_counted; /* `log_bytes` is set */
+	uint64_t log_bytes;  /* size of the logs of an ended job, as far as the journal knows */
 	struct tfc__bundle *bundle; /* in use until the job has ended; NULL: it names none */
 	/* In the directory's changes, once the job is stored; and what was noted there. */
 	struct tfc__change appeared, changed;

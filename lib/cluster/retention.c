@@ -10,16 +10,20 @@ static uint64_t end_time(const struct tfc__record *record)
 	return journal->count ? journal->entries[journal->count - 1].time_ns : record->submitted_ns;
 }
 
-/* As far as the journal knows: each task's log up to its last end, without the part that was
- * rotated away. */
-static uint64_t log_bytes(const struct tfc__record *record)
+/* The size of an ended job's logs as far as its journal knows: each task's log up to its last end,
+ * without the part that was rotated away. Counted once, when the journal is stored. */
+static uint64_t log_bytes(struct tfc__record *record)
 {
 	uint64_t bytes = 0;
+	if (record->is_log_counted)
+		return record->log_bytes;
 	for (uint32_t i = 0; i < record->journal.task_count; i++) {
 		const struct tfc__journal_entry *end = tfc__journal_last_end(&record->journal, i);
 		uint64_t len = end && end->end.log_end != UINT64_MAX ? end->end.log_end : 0;
 		bytes += len < TFC__LOG_KEPT ? len : TFC__LOG_KEPT;
 	}
+	record->log_bytes = bytes;
+	record->is_log_counted = record->journal.count == record->journal.added;
 	return bytes;
 }
 
