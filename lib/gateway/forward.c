@@ -38,8 +38,8 @@ static void forget(struct tfc__request *request)
 	free_forwarding(request->doing);
 }
 
-static void ask_node(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,
-		     const char *node, struct tfc__request *request)
+static void call_node(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,
+		      const char *node, struct tfc__request *request)
 {
 	struct tfc__rpc *rpc = tfc__member_rpc(&forwarder->members, node);
 	struct tfc__remote_request *remote_request;
@@ -64,7 +64,7 @@ static void on_found(void *user, const char *node, const char *id, const tfc_err
 		request->error = *error;
 		tfc__request_end(request, error->code);
 	} else if (*node) {
-		ask_node(forwarding->forwarder, &params, node, request);
+		call_node(forwarding->forwarder, &params, node, request);
 	} else {
 		tfc__request_end(request,
 				 forwarding->forwarder->answer(forwarding->forwarder->directory,

@@ -149,7 +149,7 @@ int tfc__gateway_request(tfc_gateway *gateway, const struct tfc__request_params 
 	if (code < 0)
 		tfc__request_end(request, code);
 	else
-		gateway->ops->ask(gateway, params, request);
+		gateway->ops->handle(gateway, params, request);
 	if (ret_op)
 		*ret_op = &request->op;
 	return TFC_OK;
@@ -254,9 +254,9 @@ int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_optio
 	return tfc__gateway_request(gateway, &params, known.timeout_ms, fn, user, ret_op);
 }
 
-static int ask_with_options(tfc_gateway *gateway, const struct tfc__request_params *params,
-			    const tfc_request_options *options, tfc_reply_fn fn, void *user,
-			    tfc_op **ret_op)
+static int request_with_options(tfc_gateway *gateway, const struct tfc__request_params *params,
+				const tfc_request_options *options, tfc_reply_fn fn, void *user,
+				tfc_op **ret_op)
 {
 	tfc_request_options known;
 	int code = tfc__ctx_enter(gateway ? gateway->ctx : NULL);
@@ -274,14 +274,14 @@ int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,
 			tfc_op **ret_op)
 {
 	const struct tfc__request_params params = {.verb = TFC_VERB_EXPLAIN, .definition = job};
-	return ask_with_options(gateway, &params, options, fn, user, ret_op);
+	return request_with_options(gateway, &params, options, fn, user, ret_op);
 }
 
 int tfc_gateway_jobs(tfc_gateway *gateway, const tfc_request_options *options, tfc_reply_fn fn,
 		     void *user, tfc_op **ret_op)
 {
 	const struct tfc__request_params params = {.verb = TFC_VERB_JOBS};
-	return ask_with_options(gateway, &params, options, fn, user, ret_op);
+	return request_with_options(gateway, &params, options, fn, user, ret_op);
 }
 
 int tfc_gateway_describe(tfc_gateway *gateway, const char *job, const tfc_request_options *options,
@@ -289,7 +289,7 @@ int tfc_gateway_describe(tfc_gateway *gateway, const char *job, const tfc_reques
 {
 	const struct tfc__request_params params = {.verb = TFC_VERB_DESCRIBE,
 						   .job = job ? job : ""};
-	return ask_with_options(gateway, &params, options, fn, user, ret_op);
+	return request_with_options(gateway, &params, options, fn, user, ret_op);
 }
 
 int tfc_gateway_tf_config(tfc_gateway *gateway, const char *job, const char *task,
@@ -299,14 +299,14 @@ int tfc_gateway_tf_config(tfc_gateway *gateway, const char *job, const char *tas
 	const struct tfc__request_params params = {.verb = TFC_VERB_SPEC,
 						   .job = job ? job : "",
 						   .task = task ? task : ""};
-	return ask_with_options(gateway, &params, options, fn, user, ret_op);
+	return request_with_options(gateway, &params, options, fn, user, ret_op);
 }
 
 int tfc_gateway_forget(tfc_gateway *gateway, const char *job, const tfc_request_options *options,
 		       tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
 	const struct tfc__request_params params = {.verb = TFC_VERB_FORGET, .job = job ? job : ""};
-	return ask_with_options(gateway, &params, options, fn, user, ret_op);
+	return request_with_options(gateway, &params, options, fn, user, ret_op);
 }
 
 int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const char *task,
@@ -317,14 +317,14 @@ int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const char *task,
 						   .job = job ? job : "",
 						   .task = task ? task : "",
 						   .is_environ = true};
-	return ask_with_options(gateway, &params, options, fn, user, ret_op);
+	return request_with_options(gateway, &params, options, fn, user, ret_op);
 }
 
 int tfc_gateway_members(tfc_gateway *gateway, const tfc_request_options *options, tfc_reply_fn fn,
 			void *user, tfc_op **ret_op)
 {
 	const struct tfc__request_params params = {.verb = TFC_VERB_MEMBERS};
-	return ask_with_options(gateway, &params, options, fn, user, ret_op);
+	return request_with_options(gateway, &params, options, fn, user, ret_op);
 }
 
 int tfc_gateway_drain(tfc_gateway *gateway, const char *node, const tfc_request_options *options,
@@ -332,7 +332,7 @@ int tfc_gateway_drain(tfc_gateway *gateway, const char *node, const tfc_request_
 {
 	const struct tfc__request_params params = {.verb = TFC_VERB_DRAIN,
 						   .node = node ? node : ""};
-	return ask_with_options(gateway, &params, options, fn, user, ret_op);
+	return request_with_options(gateway, &params, options, fn, user, ret_op);
 }
 
 int tfc_gateway_undrain(tfc_gateway *gateway, const char *node, const tfc_request_options *options,
@@ -341,5 +341,5 @@ int tfc_gateway_undrain(tfc_gateway *gateway, const char *node, const tfc_reques
 	const struct tfc__request_params params = {.verb = TFC_VERB_DRAIN,
 						   .node = node ? node : "",
 						   .is_off = true};
-	return ask_with_options(gateway, &params, options, fn, user, ret_op);
+	return request_with_options(gateway, &params, options, fn, user, ret_op);
 }

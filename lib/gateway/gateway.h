@@ -83,8 +83,8 @@ void tfc__request_end(struct tfc__request *request, int code);
 struct tfc__gateway_ops {
 	/* Completes the request with tfc__request_end, in this call or later. The definition was
 	 * validated. */
-	void (*ask)(tfc_gateway *gateway, const struct tfc__request_params *params,
-		    struct tfc__request *request);
+	void (*handle)(tfc_gateway *gateway, const struct tfc__request_params *params,
+		       struct tfc__request *request);
 	int (*subscribe)(tfc_gateway *gateway, const char *job,
 			 const tfc_subscribe_options *options, tfc_event_fn fn, void *user,
 			 tfc_error *error, tfc_sub **ret_sub);

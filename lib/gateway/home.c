@@ -95,7 +95,7 @@ static void pause(struct tfc__home *home, const tfc_error *why)
 static void on_again(struct tfc__timer *timer)
 {
 	struct tfc__home *home = tfc__container_of(timer, struct tfc__home, again);
-	home->homes->ask(home->remote_request);
+	home->homes->send(home->remote_request);
 }
 
 bool tfc__home_retry(struct tfc__remote_request *remote_request, const tfc_error *why)

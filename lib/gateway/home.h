@@ -22,7 +22,7 @@ struct tfc__homes {
 	tfc_ctx *ctx;
 	uint32_t patience_ms; /* how long a home is retried */
 	/* The back-off is over; must call tfc__home_go soon. */
-	void (*ask)(struct tfc__remote_request *remote_request);
+	void (*send)(struct tfc__remote_request *remote_request);
 	struct tfc__server server;
 };
 

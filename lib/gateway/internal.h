@@ -59,7 +59,7 @@ struct local_sub {
 	bool is_bare;
 	bool is_established; /* and this was reported */
 	bool wants_live;     /* and LIVE was not reported yet */
-	bool is_gone;        /* the job was forgotten: record is NULL */
+	bool was_removed;    /* the job was forgotten: record is NULL */
 	char job[17];
 };
 

@@ -349,8 +349,8 @@ static bool is_elsewhere(const struct tfc__forwarder *forwarder,
 	       tfc__directory_find(forwarder->directory, params->job, &error, &record) < 0;
 }
 
-static void ask(tfc_gateway *gateway, const struct tfc__request_params *params,
-		struct tfc__request *request)
+static void handle_request(tfc_gateway *gateway, const struct tfc__request_params *params,
+			   struct tfc__request *request)
 {
 	struct tfc__forwarder *forwarder = &of(gateway)->forwarder;
 	struct tfc__directory *directory = forwarder->directory;
@@ -501,7 +501,8 @@ static void close_gateway(tfc_gateway *base)
 int tfc__gateway_new(tfc_ctx *ctx, struct tfc__directory *directory,
 		     const struct tfc__gateway_members *members, tfc_gateway **ret_gateway)
 {
-	static const struct tfc__gateway_ops ops = {ask, subscribe, watch, check, close_gateway};
+	static const struct tfc__gateway_ops ops = {handle_request, subscribe, watch, check,
+						    close_gateway};
 	struct local_gateway *gateway = calloc(1, sizeof(*gateway));
 	if (!gateway)
 		return tfc__ctx_fail(ctx, TFC_ENOMEM, "gateway", 0, "out of memory");

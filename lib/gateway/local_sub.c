@@ -298,7 +298,7 @@ static int report_next_line(struct local_sub *sub)
 	return 1;
 }
 
-static int report_gone(struct local_sub *sub)
+static int report_removed(struct local_sub *sub)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__fail(&error, TFC_ENOENT, "gateway", 0, "job %s was removed", sub->job);
@@ -318,8 +318,8 @@ static int report_established(struct local_sub *sub)
 static int report_one(struct local_sub *sub)
 {
 	sub->now.event.kind = 0;
-	if (sub->is_gone)
-		return report_gone(sub);
+	if (sub->was_removed)
+		return report_removed(sub);
 	if (sub->is_bare && !sub->is_established)
 		return report_established(sub);
 	if (sub->place.next < sub->record->journal.count)
@@ -360,7 +360,7 @@ static void on_journal(struct tfc__observer *reader, const void *event)
 	if (*what == TFC__JOURNAL_FORGOTTEN) {
 		tfc__observer_remove(reader);
 		tfc__timer_cancel(&sub->retry);
-		sub->is_gone = true;
+		sub->was_removed = true;
 		sub->record = NULL;
 	}
 	tfc__sub_wake(&sub->base);

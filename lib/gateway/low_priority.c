@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 /* The queue of one connection. */
-struct tfc__low_priority_client {
+struct tfc__low_priority_connection {
 	struct tfc__link link;
 	struct tfc__low_priority *low_priority;
 	struct tfc__rpc *rpc; /* valid while a request is queued or in progress */
@@ -19,28 +19,28 @@ static void schedule(struct tfc__low_priority *low_priority)
 		tfc__work_schedule(&low_priority->next);
 }
 
-/* ---- turns */
+/* ---- beginning requests */
 
 /* If there is no room in the send buffer, registers for a callback when there is. */
-static bool may_begin(struct tfc__low_priority_client *line)
+static bool may_begin(struct tfc__low_priority_connection *connection)
 {
-	uint32_t max = line->is_client ? TFC__LOW_PRIORITY_CLIENT_MAX : TFC__LOW_PRIORITY_MAX;
-	if (tfc__list_is_empty(&line->waiting) || line->begun == max)
+	uint32_t max = connection->is_client ? TFC__LOW_PRIORITY_CLIENT_MAX : TFC__LOW_PRIORITY_MAX;
+	if (tfc__list_is_empty(&connection->waiting) || connection->begun == max)
 		return false;
-	if (tfc__rpc_has_room(line->rpc))
+	if (tfc__rpc_has_room(connection->rpc))
 		return true;
-	tfc__rpc_await_room(line->rpc, &line->room);
+	tfc__rpc_await_room(connection->rpc, &connection->room);
 	return false;
 }
 
-static struct tfc__low_priority_client *find_next(const struct tfc__low_priority *low_priority,
-						  bool is_client)
+static struct tfc__low_priority_connection *find_next(const struct tfc__low_priority *low_priority,
+						      bool is_client)
 {
-	TFC__LIST_EACH (link, &low_priority->lines) {
-		struct tfc__low_priority_client *line =
-			tfc__container_of(link, struct tfc__low_priority_client, link);
-		if (line->is_client == is_client && may_begin(line))
-			return line;
+	TFC__LIST_EACH (link, &low_priority->connections) {
+		struct tfc__low_priority_connection *connection =
+			tfc__container_of(link, struct tfc__low_priority_connection, link);
+		if (connection->is_client == is_client && may_begin(connection))
+			return connection;
 	}
 	return NULL;
 }
@@ -49,81 +49,83 @@ static void begin_next(struct tfc__work *work)
 {
 	struct tfc__low_priority *low_priority = tfc__container_of(work, struct tfc__low_priority,
 								   next);
-	struct tfc__low_priority_client *line = find_next(low_priority, false);
-	if (!line && low_priority->clients < TFC__LOW_PRIORITY_CLIENTS_MAX)
-		line = find_next(low_priority, true);
-	if (!line)
+	struct tfc__low_priority_connection *connection = find_next(low_priority, false);
+	if (!connection && low_priority->clients < TFC__LOW_PRIORITY_CLIENTS_MAX)
+		connection = find_next(low_priority, true);
+	if (!connection)
 		return;
-	struct tfc__low_priority_request *turn =
-		tfc__container_of(line->waiting.next, struct tfc__low_priority_request, link);
-	tfc__list_remove(&line->link);
-	tfc__list_append(&low_priority->lines, &line->link);
-	tfc__list_remove(&turn->link);
-	turn->is_begun = true;
-	line->begun++;
-	low_priority->clients += line->is_client;
+	struct tfc__low_priority_request *request =
+		tfc__container_of(connection->waiting.next, struct tfc__low_priority_request, link);
+	tfc__list_remove(&connection->link);
+	tfc__list_append(&low_priority->connections, &connection->link);
+	tfc__list_remove(&request->link);
+	request->is_begun = true;
+	connection->begun++;
+	low_priority->clients += connection->is_client;
 	schedule(low_priority);
-	turn->go(turn);
+	request->go(request);
 }
 
 static void on_room(struct tfc__rpc_waiter *waiter)
 {
-	schedule(tfc__container_of(waiter, struct tfc__low_priority_client, room)->low_priority);
+	schedule(
+		tfc__container_of(waiter, struct tfc__low_priority_connection, room)->low_priority);
 }
 
-/* ---- lines */
+/* ---- connections */
 
-static struct tfc__low_priority_client *find_line(struct tfc__low_priority *low_priority,
-						  struct tfc__rpc *rpc, bool is_client)
+static struct tfc__low_priority_connection *find_connection(struct tfc__low_priority *low_priority,
+							    struct tfc__rpc *rpc, bool is_client)
 {
-	TFC__LIST_EACH (link, &low_priority->lines) {
-		struct tfc__low_priority_client *line =
-			tfc__container_of(link, struct tfc__low_priority_client, link);
-		if (line->rpc == rpc)
-			return line;
+	TFC__LIST_EACH (link, &low_priority->connections) {
+		struct tfc__low_priority_connection *connection =
+			tfc__container_of(link, struct tfc__low_priority_connection, link);
+		if (connection->rpc == rpc)
+			return connection;
 	}
-	struct tfc__low_priority_client *line = calloc(1, sizeof(*line));
-	if (!line)
+	struct tfc__low_priority_connection *connection = calloc(1, sizeof(*connection));
+	if (!connection)
 		return NULL;
-	line->low_priority = low_priority;
-	line->rpc = rpc;
-	line->is_client = is_client;
-	tfc__list_init(&line->waiting);
-	line->room.fn = on_room;
-	tfc__list_append(&low_priority->lines, &line->link);
-	return line;
+	connection->low_priority = low_priority;
+	connection->rpc = rpc;
+	connection->is_client = is_client;
+	tfc__list_init(&connection->waiting);
+	connection->room.fn = on_room;
+	tfc__list_append(&low_priority->connections, &connection->link);
+	return connection;
 }
 
 int tfc__low_priority_enqueue(struct tfc__low_priority *low_priority, struct tfc__rpc *rpc,
-			      bool is_client, struct tfc__low_priority_request *turn)
+			      bool is_client, struct tfc__low_priority_request *request)
 {
-	struct tfc__low_priority_client *line = find_line(low_priority, rpc, is_client);
-	if (!line)
+	struct tfc__low_priority_connection *connection = find_connection(low_priority, rpc,
+									  is_client);
+	if (!connection)
 		return TFC_ENOMEM;
-	turn->line = line;
-	turn->is_begun = false;
-	tfc__list_append(&line->waiting, &turn->link);
+	request->connection = connection;
+	request->is_begun = false;
+	tfc__list_append(&connection->waiting, &request->link);
 	schedule(low_priority);
 	return TFC_OK;
 }
 
-void tfc__low_priority_leave(struct tfc__low_priority_request *turn)
+void tfc__low_priority_leave(struct tfc__low_priority_request *request)
 {
-	struct tfc__low_priority_client *line = turn->line;
-	if (!line)
+	struct tfc__low_priority_connection *connection = request->connection;
+	if (!connection)
 		return;
-	turn->line = NULL;
-	if (turn->is_begun)
-		line->begun--;
+	request->connection = NULL;
+	if (request->is_begun)
+		connection->begun--;
 	else
-		tfc__list_remove(&turn->link);
-	line->low_priority->clients -= turn->is_begun && line->is_client;
-	schedule(line->low_priority);
-	if (!tfc__list_is_empty(&line->waiting) || line->begun)
+		tfc__list_remove(&request->link);
+	connection->low_priority->clients -= request->is_begun && connection->is_client;
+	schedule(connection->low_priority);
+	if (!tfc__list_is_empty(&connection->waiting) || connection->begun)
 		return;
-	tfc__rpc_stop_waiting(&line->room);
-	tfc__list_remove(&line->link);
-	free(line);
+	tfc__rpc_stop_waiting(&connection->room);
+	tfc__list_remove(&connection->link);
+	free(connection);
 }
 
 /* ---- the whole */
@@ -132,7 +134,7 @@ void tfc__low_priority_init(struct tfc__low_priority *low_priority, tfc_ctx *ctx
 {
 	low_priority->is_closed = false;
 	low_priority->clients = 0;
-	tfc__list_init(&low_priority->lines);
+	tfc__list_init(&low_priority->connections);
 	tfc__work_init(&low_priority->next, ctx, begin_next);
 }
 

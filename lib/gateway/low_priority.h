@@ -21,21 +21,21 @@
 	2 /* of all clients together; less than TFC__LOW_PRIORITY_MAX */
 
 struct tfc__low_priority {
-	struct tfc__link lines; /* connections with requests; the first is served next */
+	struct tfc__link connections; /* those with requests; the first is served next */
 	struct tfc__work next;
 	uint32_t clients; /* requests of clients in progress */
 	bool is_closed;
 };
 
-struct tfc__low_priority_client;
+struct tfc__low_priority_connection;
 
 /* A request in the queue of its connection. Zeroed: not queued. */
 struct tfc__low_priority_request {
 	struct tfc__link link;
-	struct tfc__low_priority_client *line;
+	struct tfc__low_priority_connection *connection;
 	bool is_begun;
 	void (*go)(struct tfc__low_priority_request
-			   *turn); /* begins the request: called once, in dispatch */
+			   *request); /* begins the request: called once, in dispatch */
 };
 
 void tfc__low_priority_init(struct tfc__low_priority *low_priority, tfc_ctx *ctx);
@@ -45,9 +45,9 @@ void tfc__low_priority_close(struct tfc__low_priority *low_priority);
 /* TFC_OK: `go` will be called when fewer than the connection's maximum are in progress. TFC_ENOMEM:
  * `go` is never called. The connection must live until tfc__low_priority_leave. */
 int tfc__low_priority_enqueue(struct tfc__low_priority *low_priority, struct tfc__rpc *rpc,
-			      bool is_client, struct tfc__low_priority_request *turn);
+			      bool is_client, struct tfc__low_priority_request *request);
 
 /* The request was completed or cancelled. Legal in `go`. No-op if not queued. */
-void tfc__low_priority_leave(struct tfc__low_priority_request *turn);
+void tfc__low_priority_leave(struct tfc__low_priority_request *request);
 
 #endif

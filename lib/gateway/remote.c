@@ -286,7 +286,7 @@ static void on_hello(void *user, int code, const msgpack_object *result, const t
 	serve_waiting(gateway);
 }
 
-static int say_hello(struct remote_gateway *gateway, tfc_error *error)
+static int send_hello(struct remote_gateway *gateway, tfc_error *error)
 {
 	const struct tfc__rpc_options call = {
 		.method = TFC__METHOD_HELLO,
@@ -317,7 +317,7 @@ static bool is_idle(const struct remote_gateway *gateway, const struct tfc__remo
 
 /* The connected node could not reach the home: the next address may be or reach the home.
  */
-static void ask_home(struct tfc__remote_request *remote_request)
+static void retry_submit(struct tfc__remote_request *remote_request)
 {
 	struct remote_gateway *gateway = remote_request->owner;
 	if (gateway->is_known && !tfc__home_is_here(remote_request) &&
@@ -342,7 +342,7 @@ static void wait_for_connection(struct remote_gateway *gateway,
 		tfc__list_append(&gateway->remote_requests, &remote_request->link);
 		if (!gateway->is_up)
 			want(gateway);
-		else if (say_hello(gateway, &error) < 0 && error.code != TFC_ELOST)
+		else if (send_hello(gateway, &error) < 0 && error.code != TFC_ELOST)
 			tfc__remote_request_fail(remote_request, &error);
 	}
 }
@@ -363,8 +363,8 @@ static void on_packed(struct tfc__remote_request *remote_request)
 	wait_for_connection(remote_request->owner, remote_request);
 }
 
-static void ask(tfc_gateway *gateway, const struct tfc__request_params *params,
-		struct tfc__request *request)
+static void handle_request(tfc_gateway *gateway, const struct tfc__request_params *params,
+			   struct tfc__request *request)
 {
 	struct tfc__request_params asked = *params;
 	char key[33] = "";
@@ -467,7 +467,8 @@ static int split_addresses(struct tfc__strv *addresses, const char *text, tfc_er
 int tfc__remote_gateway_new(tfc_ctx *ctx, const tfc_gateway_options *options, tfc_error *error,
 			    tfc_gateway **ret_gateway)
 {
-	static const struct tfc__gateway_ops ops = {ask, subscribe, watch, check, close_gateway};
+	static const struct tfc__gateway_ops ops = {handle_request, subscribe, watch, check,
+						    close_gateway};
 	struct remote_gateway *gateway = calloc(1, sizeof(*gateway));
 	if (!gateway)
 		return tfc__fail_nomem(error, "gateway");
@@ -478,7 +479,7 @@ int tfc__remote_gateway_new(tfc_ctx *ctx, const tfc_gateway_options *options, tf
 	gateway->reconnect_ms = options->reconnect_ms ? options->reconnect_ms : RECONNECT_MS;
 	gateway->homes.ctx = ctx;
 	gateway->homes.patience_ms = gateway->reconnect_ms;
-	gateway->homes.ask = ask_home;
+	gateway->homes.send = retry_submit;
 	gateway->route.find = find_route;
 	gateway->route.forget = forget_route;
 	gateway->route.window = WINDOW;

@@ -9,7 +9,7 @@
 #include "gateway/request_params.h"
 #include "job/job.h"
 
-static bool is_looking(enum tfc_verb verb)
+static bool is_read_only(enum tfc_verb verb)
 {
 	return verb == TFC_VERB_JOBS || verb == TFC_VERB_DESCRIBE || verb == TFC_VERB_SPEC ||
 	       verb == TFC_VERB_MEMBERS || verb == TFC_VERB_SUBSCRIBE || verb == TFC_VERB_FIND ||
@@ -43,7 +43,7 @@ int tfc__rights_check(const struct tfc__gateway_service_options *options,
 		.address = who->address,
 	};
 	if (who->role != TFC__KEY_NODE &&
-	    (params->is_forwarded || (who->role != TFC__KEY_SUBMIT && !is_looking(params->verb))))
+	    (params->is_forwarded || (who->role != TFC__KEY_SUBMIT && !is_read_only(params->verb))))
 		return tfc__fail(error, TFC_EACCES, "gateway", 0,
 				 "a %s key has no permission to %s; use a %s key",
 				 tfc__key_role_name(who->role), verb,
@@ -56,7 +56,7 @@ int tfc__rights_check(const struct tfc__gateway_service_options *options,
 
 /* ---- the submitter */
 
-void tfc__rights_say(const struct tfc__peer_id *who, char as[TFC__SUBMITTER_AS_SIZE])
+void tfc__rights_write_submitter(const struct tfc__peer_id *who, char as[TFC__SUBMITTER_AS_SIZE])
 {
 	if (who->uid != UINT32_MAX)
 		snprintf(as, TFC__SUBMITTER_AS_SIZE, "%u:%u", who->uid, who->gid);

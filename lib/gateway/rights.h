@@ -19,7 +19,7 @@ int tfc__rights_check(const struct tfc__gateway_service_options *options,
  * one.
  */
 #define TFC__SUBMITTER_AS_SIZE 32
-void tfc__rights_say(const struct tfc__peer_id *who, char as[TFC__SUBMITTER_AS_SIZE]);
+void tfc__rights_write_submitter(const struct tfc__peer_id *who, char as[TFC__SUBMITTER_AS_SIZE]);
 /* `who` is the member that forwards the submit; it is replaced by the submitter. TFC_EINVAL. */
 int tfc__rights_submitter(const char *as, struct tfc__peer_id *who, tfc_error *error);
 

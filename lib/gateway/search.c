@@ -49,7 +49,7 @@ static void match(struct tfc__directory *directory, const char *job, struct tfc_
 	}
 }
 
-void tfc__search_answer(struct tfc__directory *directory, const char *job, struct tfc__buf *buf)
+void tfc__search_respond(struct tfc__directory *directory, const char *job, struct tfc__buf *buf)
 {
 	struct tfc__matches matches = {.submitted_ns = 0};
 	match(directory, job, &matches);

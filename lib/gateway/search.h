@@ -37,7 +37,7 @@ struct tfc__matches {
 extern const struct tfc__fields tfc__matches_fields;
 
 /* Writes the response to FIND. */
-void tfc__search_answer(struct tfc__directory *directory, const char *job, struct tfc__buf *buf);
+void tfc__search_respond(struct tfc__directory *directory, const char *job, struct tfc__buf *buf);
 
 /* Bytes that the search holds while it is pending, for its calls to members. */
 size_t tfc__search_bytes(const struct tfc__search *search);

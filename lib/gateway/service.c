@@ -41,7 +41,7 @@ struct call {
 	enum tfc_verb verb;
 	tfc_op *op; /* of a request */
 	/* Of a request whose response may be long, and which waits in the queue. */
-	struct tfc__low_priority_request turn;
+	struct tfc__low_priority_request queued;
 	struct tfc__received received; /* also of a stream whose job is being searched */
 	struct tfc__search *search;
 	/* Of a stream: */
@@ -56,7 +56,7 @@ struct call {
 static void free_call(struct call *call)
 {
 	tfc__list_remove(&call->link);
-	tfc__low_priority_leave(&call->turn);
+	tfc__low_priority_leave(&call->queued);
 	tfc__search_drop(call->search);
 	tfc_sub_close(call->sub);
 	tfc__received_fini(&call->received);
@@ -134,7 +134,7 @@ static void name_submitter(const struct tfc__peer_id *who, char *text, size_t si
 		snprintf(text, size, "key %s, node %s", who->key_id, who->node_id);
 }
 
-static void ask(struct call *call, const struct tfc__request_params *received)
+static void send_request(struct call *call, const struct tfc__request_params *received)
 {
 	struct tfc__request_params params = *received;
 	params.reserve = reserve;
@@ -149,18 +149,18 @@ static void handle_request(struct call *call, const struct tfc__request_params *
 	char submitter[129], as[TFC__SUBMITTER_AS_SIZE];
 	struct tfc__request_params params = *received;
 	name_submitter(who, submitter, sizeof(submitter));
-	tfc__rights_say(who, as);
+	tfc__rights_write_submitter(who, as);
 	params.submitter = submitter;
 	params.owner = tfc__rights_owner(&call->service->options, who);
 	params.as = params.verb == TFC_VERB_SUBMIT ? as : NULL;
 	tfc__rpc_watch(call->request, NULL, on_cancel_request, call);
-	ask(call, &params);
+	send_request(call, &params);
 }
 
-static void on_turn(struct tfc__low_priority_request *turn)
+static void begin_queued(struct tfc__low_priority_request *queued)
 {
-	struct call *call = tfc__container_of(turn, struct call, turn);
-	ask(call, &call->received.params);
+	struct call *call = tfc__container_of(queued, struct call, queued);
+	send_request(call, &call->received.params);
 }
 
 static bool is_long(enum tfc_verb verb)
@@ -170,27 +170,27 @@ static bool is_long(enum tfc_verb verb)
 }
 
 /* Queues a request whose response may be long. Takes ownership of `received`. */
-static void line_up(struct call *call, struct tfc__received *received, bool is_client)
+static void queue_request(struct call *call, struct tfc__received *received, bool is_client)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__rpc *rpc = tfc__rpc_of(call->request);
 	call->received = *received;
 	*received = (struct tfc__received){.definition = NULL};
-	call->turn.go = on_turn;
+	call->queued.go = begin_queued;
 	tfc__rpc_watch(call->request, NULL, on_cancel_request, call);
-	if (tfc__low_priority_enqueue(&call->service->low_priority, rpc, is_client, &call->turn) ==
-	    TFC_OK)
+	if (tfc__low_priority_enqueue(&call->service->low_priority, rpc, is_client,
+				      &call->queued) == TFC_OK)
 		return;
 	tfc__fail_nomem(&error, "gateway");
 	fail_call(call, &error);
 }
 
 /* Responds with this node's own matches, for a member that searches. */
-static void answer_find(struct call *call, const char *job)
+static void respond_find(struct call *call, const char *job)
 {
 	struct tfc__buf result = {0};
 	tfc_error error = TFC_ERROR_INIT;
-	tfc__search_answer(tfc__gateway_directory(call->service->gateway), job, &result);
+	tfc__search_respond(tfc__gateway_directory(call->service->gateway), job, &result);
 	if (result.is_failed) {
 		tfc__fail_nomem(&error, "gateway");
 		fail_call(call, &error);
@@ -407,8 +407,8 @@ static int receive(const struct tfc__gateway_service *service, struct tfc__peer_
 }
 
 /* Tells a client the identity of the node to which it will send its submit. */
-static void answer_hello(const struct tfc__gateway_service *service,
-			 struct tfc__rpc_request *request)
+static void respond_hello(const struct tfc__gateway_service *service,
+			  struct tfc__rpc_request *request)
 {
 	const struct tfc__directory *directory = tfc__gateway_directory(service->gateway);
 	struct tfc__server self;
@@ -476,7 +476,7 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 	if (serve_offer(service, &who, request, method, map))
 		return;
 	if (strcmp(method, TFC__METHOD_HELLO) == 0) {
-		answer_hello(service, request);
+		respond_hello(service, request);
 		return;
 	}
 	int code = verb ? receive(service, &who, verb, map, &received, &error)
@@ -487,14 +487,14 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 	else if (!(call = new_call(service, verb, request)))
 		;
 	else if (verb == TFC_VERB_FIND)
-		answer_find(call, received.params.job);
+		respond_find(call, received.params.job);
 	else if (verb == TFC_VERB_SUBSCRIBE && is_to_be_found(service, &received.params))
 		find_stream(call, &received);
 	else if (verb == TFC_VERB_SUBSCRIBE || verb == TFC_VERB_WATCH) {
 		call->who = who;
 		begin_stream(call, &received.params);
 	} else if (is_long(verb))
-		line_up(call, &received, caller->role != TFC__KEY_NODE);
+		queue_request(call, &received, caller->role != TFC__KEY_NODE);
 	else
 		handle_request(call, &received.params, &who);
 	tfc__received_fini(&received);

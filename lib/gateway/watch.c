@@ -26,7 +26,7 @@ struct source {
 	bool is_here;                              /* this node */
 	bool has_reported;                         /* something came from it */
 	enum { NOT_REPORTED, SEEN, UNSEEN } sight; /* as was reported last */
-	bool is_gone;                              /* not a member any more */
+	bool was_removed;                          /* not a member any more */
 	bool is_unreported;                        /* `why` has to be reported */
 	bool is_refused;                           /* the subscription has ended with LOST */
 	uint64_t open_at;                          /* when to open it again; 0: it is open */
@@ -124,14 +124,14 @@ static int report_unseen(struct source *source)
 {
 	struct tfc__mark mark = tfc__no_mark;
 	tfc_event event = tfc__watch_unseen(source->node, &source->why);
-	mark.watch = source->is_gone ? TFC__WATCH_REMOVE : TFC__WATCH_KEEP;
+	mark.watch = source->was_removed ? TFC__WATCH_REMOVE : TFC__WATCH_KEEP;
 	source->is_unreported = false;
 	source->sight = UNSEEN;
 	report(source->all, source->node, &event, &mark);
 	return 1;
 }
 
-static void say_gone(tfc_error *why, const char *node)
+static void fail_not_member(tfc_error *why, const char *node)
 {
 	tfc__fail(why, TFC_ENOENT, "gateway", 0, "node %.60s is no longer a member", node);
 }
@@ -193,7 +193,7 @@ static int report_former_member(struct watch_all *all)
 		memcpy(node, all->position.slots[--all->unchecked].node, sizeof(node));
 		if (find_source(all, node))
 			continue;
-		say_gone(&why, node);
+		fail_not_member(&why, node);
 		tfc_event event = tfc__watch_unseen(node, &why);
 		mark.watch = TFC__WATCH_REMOVE;
 		report(all, node, &event, &mark);
@@ -220,7 +220,7 @@ static int report_next(tfc_sub *base)
 	struct watch_all *all = of(base);
 	while (!tfc__list_is_empty(&all->ready)) {
 		struct source *source = tfc__container_of(all->ready.next, struct source, ready);
-		if (source->is_gone) {
+		if (source->was_removed) {
 			bool was_reported = tfc__watch_position_find(&all->position, source->node);
 			bool is_news = source->sight != NOT_REPORTED || was_reported;
 			if (is_news)
@@ -340,8 +340,8 @@ static int add_source(struct watch_all *all, const char *node, bool is_here)
 
 static void remove_source(struct source *source)
 {
-	say_gone(&source->why, source->node);
-	source->is_gone = true;
+	fail_not_member(&source->why, source->node);
+	source->was_removed = true;
 	source->open_at = 0;
 	tfc_sub_close(source->sub);
 	source->sub = NULL;
@@ -355,7 +355,7 @@ static int add_members(struct watch_all *all)
 	int code = TFC_OK;
 	while (code == TFC_OK && tfc__gateway_members_next(&all->forwarder->members, &member)) {
 		struct source *source = find_source(all, member.name);
-		if (source && source->is_gone)
+		if (source && source->was_removed)
 			free_source(source), source = NULL;
 		if (!source)
 			code = add_source(all, member.name, false);
@@ -371,7 +371,7 @@ static void on_members(struct tfc__observer *observer, const void *user)
 	struct source *source = find_source(all, event->member->name);
 	if (event->change == TFC__MEMBER_REMOVED && source && !source->is_here)
 		remove_source(source);
-	else if (event->change != TFC__MEMBER_REMOVED && (!source || source->is_gone)) {
+	else if (event->change != TFC__MEMBER_REMOVED && (!source || source->was_removed)) {
 		if (add_members(all) < 0)
 			set_timer(all, tfc__now() + TFC__SECOND);
 	} else if (source && source->open_at)
@@ -387,7 +387,7 @@ static void on_timer(struct tfc__timer *timer)
 		set_timer(all, now + TFC__SECOND);
 	TFC__LIST_EACH (link, &all->sources) {
 		struct source *source = source_of(link);
-		if (source->is_gone)
+		if (source->was_removed)
 			continue;
 		if (source->open_at && now >= source->open_at)
 			open_source(source);
