@@ -122,7 +122,7 @@ int stop_main(int argc, char **argv)
 	struct command_line line = {
 		.command = "stop",
 		.usage = "usage: tfc_run stop [--gateway G] JOB [--wait] [--kill]\n\nStops a job: "
-			 "TERM, its grace period, KILL.",
+			 "its tasks get TERM, and KILL after the grace period.",
 		.tables = {OPTION_TABLE(table, &options), GATEWAY_OPTION_TABLE(&client.options)},
 		.least = 1,
 		.most = 1,

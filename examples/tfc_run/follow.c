@@ -102,7 +102,7 @@ static void on_stop_reply(void *user, const tfc_reply *reply)
 {
 	struct follow *follow = user;
 	if (reply->code < 0 && reply->code != TFC_ESTATE && reply->code != TFC_ECANCELED)
-		output_say(follow->output, ERROR, "stopping: %s", reply->error->text);
+		output_say(follow->output, ERROR, "cannot stop the job: %s", reply->error->text);
 }
 
 static void stop(struct follow *follow, uint32_t interrupt_ms, bool is_kill)
@@ -113,7 +113,7 @@ static void stop(struct follow *follow, uint32_t interrupt_ms, bool is_kill)
 	if (tfc_gateway_stop(follow->client->gateway,
 			     follow->id[0] ? follow->id : follow->options->job, &options,
 			     on_stop_reply, follow, NULL) < 0)
-		output_say(follow->output, ERROR, "stopping: %s",
+		output_say(follow->output, ERROR, "cannot stop the job: %s",
 			   tfc_ctx_error(follow->client->ctx)->text);
 }
 

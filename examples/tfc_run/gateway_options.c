@@ -9,8 +9,8 @@
 
 const struct option gateway_options[] = {
 	{"gateway", "G",
-	 "unix:PATH or tcp://HOST:PORT, or several with commas, of which the first that responds "
-	 "is used (TFC_GATEWAY; this machine's node)",
+	 "unix:PATH or tcp://HOST:PORT; of several, separated by commas, the first that responds "
+	 "is used (TFC_GATEWAY, else this machine's node)",
 	 TEXT(struct gateway_options, address)},
 	{"key", "FILE", "the key file (TFC_KEY)", TEXT(struct gateway_options, key)},
 };

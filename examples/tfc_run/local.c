@@ -57,7 +57,7 @@ static void on_stop_reply(void *user, const tfc_reply *reply)
 {
 	struct local *local = user;
 	if (reply->code < 0 && reply->code != TFC_ESTATE && reply->code != TFC_ECANCELED)
-		output_say(&local->output, ERROR, "stopping: %s", reply->error->text);
+		output_say(&local->output, ERROR, "cannot stop the job: %s", reply->error->text);
 }
 
 static uint64_t after_ms(uint64_t ms)
@@ -69,7 +69,8 @@ static void send_stop(struct local *local)
 {
 	if (local->job[0] && tfc_gateway_stop(local->gateway, local->job, &local->stop,
 					      on_stop_reply, local, NULL) < 0)
-		output_say(&local->output, ERROR, "stopping: %s", tfc_ctx_error(local->ctx)->text);
+		output_say(&local->output, ERROR, "cannot stop the job: %s",
+			   tfc_ctx_error(local->ctx)->text);
 }
 
 static void stop(struct local *local, int signal, uint32_t interrupt_ms, bool is_kill)

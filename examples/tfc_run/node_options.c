@@ -64,13 +64,16 @@ static const struct option table[] = {
 	{"memory", "BYTES", "memory for tasks that reserve some, such as 64G (no limit)",
 	 set_value},
 	{"gpus", "LIST",
-	 "0,1,...; auto (all that the driver lists) or none (as the members file says)", set_value},
+	 "the GPUs for tasks: 0,1,...; auto (all that the driver lists) or none (default: as the "
+	 "members file says)",
+	 set_value},
 	{"label", "K=V", "a label that jobs may require; may be repeated", set_item},
 	{"submit-user", "U[:G]",
 	 "user that runs jobs submitted over tcp with a submit key (the node's)", set_value},
 	{"base-env", "WHAT",
-	 "environment of tasks whose job was submitted over tcp: minimal (PATH, HOME, USER, "
-	 "LOGNAME, LANG) or node (all variables of the node) (minimal)",
+	 "environment of tasks whose job was submitted over tcp with a key, or by another user "
+	 "over the unix socket: minimal (PATH, HOME, USER, LOGNAME, LANG) or node (all variables "
+	 "of the node) (minimal)",
 	 set_value},
 	{"pass-env", "NAME",
 	 "another variable of the node for those tasks; NAME* stands for all that begin with NAME; "
@@ -83,7 +86,8 @@ static const struct option table[] = {
 	{"client-requests", "N", "open requests and subscriptions of all clients (1024)",
 	 set_value},
 	{"key-requests", "N", "open requests and subscriptions with one key (512)", set_value},
-	{"connection-requests", "N", "the same over one connection (256)", set_value},
+	{"connection-requests", "N", "open requests and subscriptions over one connection (256)",
+	 set_value},
 	{"client-bytes", "BYTES", "memory of the node that all clients may use (64M)", set_value},
 	{"key-bytes", "BYTES", "memory of the node that clients with one key may use (32M)",
 	 set_value},
@@ -92,7 +96,8 @@ static const struct option table[] = {
 	{"python", "PATH", "Python of tasks whose job names none (python3)", set_value},
 	{"retain-jobs", "N", "ended jobs that are kept (1000)", set_value},
 	{"retain", "S", "seconds for which an ended job is kept (7 days)", set_value},
-	{"retain-bytes", "BYTES", "of logs of ended jobs that are kept (no limit)", set_value},
+	{"retain-bytes", "BYTES", "bytes of logs of ended jobs that are kept (no limit)",
+	 set_value},
 	{"log-dir", "DIR", "where logs are written (in the state directory)", set_value},
 	{"temp-dir", "DIR", "where private directories are created (TMPDIR)", set_value},
 	{"upstream-map", "FILE", "a file that says which node has which partition of the data",

@@ -161,14 +161,14 @@ int start_main(int argc, char **argv)
 	struct start start = {.job = NULL};
 	struct command_line line = {
 		.command = "start",
-		.usage =
-			"usage: tfc_run start [--gateway G] [JOB OPTIONS] [--detach] [--] PROGRAM "
-			"[ARG...]\n"
-			"       tfc_run start [--gateway G] --job FILE [--detach]\n\n"
-			"Submits a job to a node, prints its id and follows it. Ctrl-C only "
-			"detaches.\n"
-			"A node that was sent a part of the job and does not answer is asked again "
-			"for five minutes;\nno other is sent the job meanwhile.",
+		.usage = "usage: tfc_run start [--gateway G] [JOB OPTIONS] [--detach] [--] PROGRAM "
+			 "[ARG...]\n"
+			 "       tfc_run start [--gateway G] --job FILE [--detach]\n\n"
+			 "Submits a job to a node, prints its id and follows it. Ctrl-C only "
+			 "detaches.\n"
+			 "If a node does not respond after a part of the job was sent to it, "
+			 "tfc_run retries that node\n"
+			 "for five minutes, and sends the job to no other node meanwhile.",
 		.footer = EXIT_STATUS_HELP,
 		.tables = {JOB_OPTION_TABLE(&start.job), OPTION_TABLE(start_table, &start),
 			   GATEWAY_OPTION_TABLE(&start.client.options),

@@ -145,7 +145,7 @@ static const char *sleep_in_words(const char *wchan)
 		const char *words;
 	} places[] = {
 		{"futex", "waits for a lock or another thread"},
-		{"nanosleep", "sleeps for a time it chose"},
+		{"nanosleep", "sleeps in nanosleep"},
 		{"poll", "waits for a descriptor"},
 		{"epoll", "waits for a descriptor"},
 		{"select", "waits for a descriptor"},
@@ -154,7 +154,7 @@ static const char *sleep_in_words(const char *wchan)
 		{"skb", "waits for a connection"},
 		{"inet_csk", "waits for a connection"},
 		{"unix_stream", "waits for a local socket"},
-		{"do_wait", "waits for a child"},
+		{"do_wait", "waits for a child process"},
 		{"sigsuspend", "waits for a signal"},
 		{"pause", "waits for a signal"},
 		{"flock", "waits for a file lock"},
@@ -303,7 +303,7 @@ static const char *stage_before(const struct agent_task *task)
 	case ATTEMPT_CANCELED:
 		return "not started: its bundle is being unpacked";
 	case ATTEMPT_SPAWNED:
-		return "not started: its process is being made";
+		return "not started: its process is being created";
 	default:
 		return "not started";
 	}

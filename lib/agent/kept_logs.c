@@ -55,7 +55,7 @@ void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id)
 	tfc__remote_job_logs_remove(agent, id);
 	if (dir && access(dir, F_OK) == 0 && tfc__removal_begin(agent, dir, -1) < 0)
 		tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", id,
-			 "cannot remove its logs; remove \"%s\" by hand: %s", dir,
+			 "cannot remove the job's logs; remove \"%s\" by hand: %s", dir,
 			 tfc_ctx_error(agent->ctx)->text);
 	free(dir);
 }

@@ -87,8 +87,8 @@ static void explain_end(struct agent_task *task, struct tfc__task_event *event)
 	if (words) {
 		tfc__fail(task->error, TFC_EBUSY, "agent", 0,
 			  "the task could not bind port %u (\"%s\"); either another process "
-			  "listened there for a moment, or the task binds without SO_REUSEADDR "
-			  "(port_handover)",
+			  "listened there for a moment, or the program does not set SO_REUSEADDR "
+			  "(if so, set port_handover to release)",
 			  task->port, words);
 		event->end.is_bind_failed = true;
 		event->text = task->error->text;
@@ -324,8 +324,8 @@ void tfc__agent_launch(struct tfc__agent_job *job, uint32_t number, uint32_t att
 	tfc__strv_fini(&task->argv);
 	tfc__strv_fini(&task->env);
 	if (!generation || job->spec_generation != generation) {
-		tfc__fail(task->error, TFC_EINVAL, "agent", 0, "no cluster spec of generation %u",
-			  generation);
+		tfc__fail(task->error, TFC_EINVAL, "agent", 0,
+			  "the node has no cluster spec of generation %u", generation);
 		tfc__agent_reply(task, REPLY_REFUSED);
 	} else if (tfc__list_is_empty(&agent->waiting) && !tfc__guard_is_busy(agent->ctx) &&
 		   agent->launched < LAUNCHES_PER_TURN) {

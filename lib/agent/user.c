@@ -129,8 +129,8 @@ static int find_user(const char *name, bool has_group, const char *file, struct 
 		return tfc__fail_errno(error, "agent", failed, "cannot read \"%s\"", file);
 	if (!search.is_found && !search.has_id)
 		return tfc__fail(error, TFC_ENOENT, "agent", 0,
-				 "user \"%.60s\" not found in \"%s\"; give a user of another "
-				 "directory as numbers, such as 1000:1000",
+				 "user \"%.60s\" not found in \"%s\"; give a user that is not in "
+				 "this file (LDAP) as numbers, such as 1000:1000",
 				 name, file);
 	if (!search.is_found && !has_group)
 		return tfc__fail(

@@ -212,8 +212,8 @@ int tfc__bundle_want(struct tfc__bundles *bundles, const char *hash, uint64_t si
 		bundle->size = size; /* a cached file that is damaged may have another size */
 	if (bundle->state != TFC__BUNDLE_READY && bundle->size != size)
 		return tfc__fail(error, TFC_EBUSY, "bundle", 0,
-				 "bundle: another transfer of it has %llu bytes, not %llu; one of "
-				 "the sizes is wrong",
+				 "bundle: its size is %llu bytes in another transfer, but %llu in "
+				 "this one; one of the sizes is wrong",
 				 (unsigned long long)bundle->size, (unsigned long long)size);
 	int code = check_cached(bundle, error);
 	if (code < 0)

@@ -32,8 +32,9 @@ static int check_sizes(const struct tfc__bundle_directory *directory,
 			return tfc__bundle_refuse(error, TFC_EARCHIVE, entry->name,
 						  "a directory with content");
 		if (entry->method == METHOD_STORED && entry->size != entry->packed)
-			return tfc__bundle_refuse(error, TFC_EARCHIVE, entry->name,
-						  "not compressed, but its two sizes differ");
+			return tfc__bundle_refuse(
+				error, TFC_EARCHIVE, entry->name,
+				"not compressed, but its packed and unpacked sizes differ");
 		if (is_bomb(limits, entry->size, entry->packed))
 			return tfc__bundle_refuse(error, TFC_ETOOBIG, entry->name,
 						  "unpacks to more than 200 times its packed size; "

@@ -145,7 +145,7 @@ static const char *check_local(const uint8_t *fixed, const uint8_t *bytes,
 	size_t name_len = tfc__get16(fixed + 26);
 	struct header local = read_header(fixed + 6);
 	if (name_len != strlen(entry->name) || memcmp(bytes, entry->name, name_len) != 0)
-		return "its two names differ";
+		return "the names in its two headers differ";
 	const char *why = read_extra(entry, &local, bytes + name_len, tfc__get16(fixed + 28));
 	entry->has_descriptor = entry->has_descriptor || (local.flags & FLAG_DESCRIPTOR);
 	if (why)
@@ -153,12 +153,12 @@ static const char *check_local(const uint8_t *fixed, const uint8_t *bytes,
 	if (local.flags & FLAGS_ENCRYPTED)
 		return "encrypted according to its local header";
 	if (local.method != entry->method)
-		return "its two compression methods differ";
+		return "the compression methods in its two headers differ";
 	if (!says_the_same(&local, local.size, entry->size) ||
 	    !says_the_same(&local, local.packed, entry->packed))
-		return "its two sizes differ";
+		return "the sizes in its two headers differ";
 	if (!says_the_same(&local, local.crc, entry->crc))
-		return "its two checksums differ";
+		return "the checksums in its two headers differ";
 	return NULL;
 }
 

@@ -187,7 +187,7 @@ static void on_offer_end(void *user, int code, const msgpack_object *result, con
 	sender->offer = NULL;
 	if (code == TFC_OK)
 		tfc__fail(&early, TFC_EPARSE, "bundle", 0,
-			  "the node ended the offer of a bundle before it was complete");
+			  "the node ended the transfer of the bundle before it was complete");
 	sender_fail(sender, code < 0 ? error : &early);
 }
 

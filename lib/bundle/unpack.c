@@ -44,7 +44,9 @@ static int compare_readers(struct unpack *u)
 				    ZIP_STAT_COMP_METHOD;
 	zip_stat_t status;
 	if (zip_get_num_entries(u->zip, 0) != (zip_int64_t)u->directory.count)
-		return tfc__fail(u->error, TFC_EARCHIVE, "bundle", 0, "the archive is ambiguous");
+		return tfc__fail(
+			u->error, TFC_EARCHIVE, "bundle", 0,
+			"the archive is ambiguous: it can be read in two ways; pack it again");
 	for (size_t i = 0; i < u->directory.count; i++) {
 		const struct tfc__bundle_entry *entry = &u->directory.entries[i];
 		if (zip_stat_index(u->zip, i, ZIP_FL_ENC_RAW, &status) < 0)
@@ -55,7 +57,8 @@ static int compare_readers(struct unpack *u)
 		    status.size != entry->size || status.comp_size != entry->packed ||
 		    status.crc != entry->crc || status.comp_method != entry->method ||
 		    status.encryption_method != ZIP_EM_NONE)
-			return refuse(u, entry, "ambiguous headers");
+			return refuse(u, entry,
+				      "its headers are ambiguous; pack the archive again");
 	}
 	return TFC_OK;
 }
@@ -74,7 +77,7 @@ static int open_beneath(int root, const char *path, uint64_t flags, mode_t mode)
 
 static int fail_write(struct unpack *u, const char *name)
 {
-	return tfc__fail_errno(u->error, "bundle", errno, "entry %.120s", name);
+	return tfc__fail_errno(u->error, "bundle", errno, "cannot unpack entry %.120s", name);
 }
 
 /* Creates the folder `path`, whose parent exists; succeeds if it exists already. */

@@ -154,8 +154,7 @@ static void on_put(void *user, int code, const tfc_store_value *values, uint32_t
 	kept->put = NULL;
 	if (code < 0)
 		tfc__log(kept->keys->ctx, TFC_LOG_WARNING, "cluster", kept->job,
-			 "cannot store the job's client key, which is forgotten when this node "
-			 "ends: %s",
+			 "cannot store the job's client key; this node forgets it when it ends: %s",
 			 error->text);
 }
 

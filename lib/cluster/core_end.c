@@ -126,7 +126,7 @@ static void ignore_failure(struct tfc__core *core, struct task *t, uint32_t reas
 	bool is_last = was_last_decider(core, t);
 	if (is_last && !has_success(core, t)) {
 		snprintf(why, sizeof(why),
-			 "%.180s; no other task remains whose success the job needs", text);
+			 "%.180s; no task remains that could make the job succeed", text);
 		/* A stalled task was stopped: a notice in its output comes from that. */
 		fail_job(core, t, reason, why,
 			 reason == TFC_END_STALLED ? GRACE_ABORT : tfc__death_grace(core, t));
@@ -282,7 +282,7 @@ static void succeed(struct tfc__core *core, const struct task *t, const char *te
 
 void tfc__end_succeeded(struct tfc__core *core)
 {
-	succeed(core, NULL, "all tasks had completed in an earlier epoch");
+	succeed(core, NULL, "all tasks had ended successfully before the job resumed");
 }
 
 void tfc__end_done(struct tfc__core *core, struct task *t)

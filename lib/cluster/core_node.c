@@ -124,7 +124,7 @@ static void move_leaving(struct tfc__core *core, const char *why)
 		if (tfc__restart_moving(core, t, text, sizeof(text)) == RESTARTED)
 			continue;
 		tfc__text_add(text, sizeof(text),
-			      "; it stays until it ends because it must not be restarted");
+			      "; it stays there until it ends, because restart.on is never");
 		tfc__report_job(core, core->job_state, text);
 	}
 }

@@ -64,7 +64,8 @@ static void lose(struct tfc__core *core, struct task *t)
 {
 	char text[256];
 	t->death = (struct tfc__attempt_end){.reason = TFC_EXIT_LOST, .time_ns = core->now};
-	snprintf(t->why, TASK_WHY, "the maintainer of its job had ended");
+	snprintf(t->why, TASK_WHY,
+		 "its end was not observed, because the job's maintainer had ended");
 	tfc__death_text(core, t, text, sizeof(text));
 	if (core->phase != CORE_UP) {
 		tfc__report_end(core, t, TFC_TASK_LOST, TFC_END_LOST, text);

@@ -182,7 +182,7 @@ static void restart_stalled(struct tfc__core *core, struct task *t)
 	if (cause)
 		cause->cause = CAUSE_STALLED;
 	else
-		tfc__text_add(text, sizeof(text), "; which member of its group hangs is not known");
+		tfc__text_add(text, sizeof(text), "; cannot tell which member of its group hangs");
 	struct task *restarted = cause ? cause : t;
 	restarted->death = (struct tfc__attempt_end){.reason = TFC_EXIT_LOST, .time_ns = core->now};
 	if (tfc__restart_failed(core, restarted, CLASS_RETRYABLE, false, text, sizeof(text)) ==

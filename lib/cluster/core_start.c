@@ -236,9 +236,9 @@ void tfc__start_no_listener(struct tfc__core *core)
 	}
 	if (core->listeners == LISTENERS_UNSEEN)
 		snprintf(text, sizeof(text),
-			 "no task listens on its port after %g s, as the tasks of a TensorFlow "
-			 "cluster do that read TF_CONFIG; the job counts as running; if its "
-			 "program does not use TF_CONFIG, write --framework none",
+			 "no task listens on its port %g s after the start (a program that uses "
+			 "TF_CONFIG does); the job counts as running; if its program does not use "
+			 "TF_CONFIG, set framework to none",
 			 (double)core->policy.no_listener_ns / 1e9);
 	core->listeners = LISTENERS_MISSED;
 	core->explain_at = 0;

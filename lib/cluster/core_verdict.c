@@ -122,7 +122,8 @@ static void add_leaver(const struct tfc__core *core, const struct task *t, char 
 	const struct task *leaver = find_leaver(core, t);
 	if (!leaver)
 		return;
-	tfc__text_add(text, size, " because %s/%u had left with 0 %.1f s before, which it needed",
+	tfc__text_add(text, size,
+		      " because %s/%u, which it needed, had exited with 0 (%.1f s earlier)",
 		      tfc__task_role(core, leaver)->name, leaver->index,
 		      (double)(t->death.time_ns - leaver->death.time_ns) / (double)SECOND_NS);
 }
@@ -135,7 +136,7 @@ static void judge_decide(struct tfc__core *core, struct task *t, bool is_cut)
 	enum death_class class = is_cut ? CLASS_RETRYABLE : tfc__death_class(core, &t->death);
 	bool is_loss = is_cut || tfc__death_is_loss(core, t);
 	if (is_cut)
-		tfc__text_add(text, sizeof(text), " when a node could not be reached");
+		tfc__text_add(text, sizeof(text), " while a node was unreachable");
 	else if (class == CLASS_PERMANENT && tfc__death_is_explainable(&t->death))
 		add_leaver(core, t, text, sizeof(text));
 	if (tfc__restart_failed(core, t, class, is_loss, text, sizeof(text)) == RESTART_REFUSED)

@@ -294,7 +294,7 @@ struct tfc__log_source *tfc__record_log_open(struct tfc__record *record, uint32_
 		return agent.ops->kept_log(agent.agent, record->id, record->job, task, position,
 					   error);
 	tfc__fail(error, TFC_ELOST, "cluster", 0,
-		  "cannot read the output on node %s from this node", node);
+		  "cannot read the output on node %s: it is not a member", node);
 	return NULL;
 }
 

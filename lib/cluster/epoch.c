@@ -12,8 +12,8 @@ static void on_end(void *user, enum tfc__maintainer_end end)
 	struct tfc__record *record = user;
 	if (end == TFC__MAINTAINER_FENCED)
 		tfc__log(record->directory->ctx, TFC_LOG_WARNING, "cluster", record->id,
-			 "a later epoch of the job has begun on another node; this maintainer "
-			 "stops");
+			 "another node has taken over the job (a later epoch has begun); this node "
+			 "no longer maintains it");
 	record->is_ended = end == TFC__MAINTAINER_ENDED;
 	if (record->is_ended) {
 		tfc__bundle_leave(record->bundle);
@@ -140,7 +140,7 @@ static void try_again(struct tfc__record *record)
 static void fail_epoch(struct tfc__record *record, const tfc_error *error)
 {
 	tfc__log(record->directory->ctx, TFC_LOG_ERROR, "cluster", record->id,
-		 "cannot store the job's record, without which it cannot resume; retrying: %s",
+		 "cannot resume the job, because its record cannot be stored; retrying: %s",
 		 error->text);
 	record->epoch--;
 	try_again(record);

@@ -23,7 +23,7 @@ static void fail(struct tfc__keeper *keeper, const tfc_error *error)
 {
 	if (!keeper->why[0])
 		tfc__log(keeper->ctx, TFC_LOG_ERROR, "cluster", keeper->id,
-			 "cannot store the journal; retrying: %s", error->text);
+			 "cannot store the job's events; retrying: %s", error->text);
 	snprintf(keeper->why, sizeof(keeper->why), "%.191s", error->text);
 	tfc__timer_set(&keeper->retry, tfc__now() + TFC__STORE_RETRY_NS);
 }
@@ -179,8 +179,8 @@ void tfc__keeper_close(struct tfc__keeper *keeper)
 		return;
 	if (is_handed_over && keeper->why[0])
 		tfc__log(keeper->ctx, TFC_LOG_WARNING, "cluster", keeper->id,
-			 "the node closes before the job's last events are stored; if storing them "
-			 "fails again, the job resumes from the events stored so far: %s",
+			 "the node closes, but the job's last events are not stored yet; if they "
+			 "cannot be stored now, the job resumes without them: %s",
 			 keeper->why);
 	tfc__store_drop(keeper->op);
 	while (is_handed_over && keeper->kept < keeper->journal->added) {

@@ -79,8 +79,7 @@ static void note_refusal(struct agent_link *link, struct tfc__task_event *event)
 	if (!event->is_full && tfc__nodes_alone(maintainer->nodes))
 		return;
 	tfc__log(maintainer->ctx, TFC_LOG_INFO, "cluster", maintainer->info.id,
-		 "node %s has no free slot for a task: %s", link->node->name,
-		 event->text ? event->text : "");
+		 "node %s refused a task: %s", link->node->name, event->text ? event->text : "");
 	if (event->is_full || tfc__refusals_note(&maintainer->refusals, link->node, job, event) < 0)
 		tfc__nodes_refused(link->node);
 	event->is_full = true;
@@ -135,13 +134,14 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported
 		break;
 	case TFC__AGENT_LOST:
 		snprintf(why, sizeof(why), "node %s: %s", link->node->name,
-			 event.text && *event.text ? event.text : "it is lost");
+			 event.text && *event.text ? event.text : "its tasks of the job are lost");
 		event.text = why;
 		note_lost(link);
 		break;
 	case TFC__AGENT_FENCED:
 		tfc__log(maintainer->ctx, TFC_LOG_WARNING, "cluster", maintainer->info.id,
-			 "node %s has seen a later epoch; this maintainer is fenced: %s",
+			 "node %s accepts no more orders for the job from this node (a later epoch "
+			 "has begun): %s",
 			 link->node->name, event.text ? event.text : "");
 		link->is_lost = true;
 		break;

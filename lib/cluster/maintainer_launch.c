@@ -34,7 +34,7 @@ static void order_launch(struct tfc__maintainer *maintainer, uint32_t task)
 		tfc__fail_nomem(&error, "cluster");
 	else if ((code = tfc__maintainer_make_spec(maintainer, launch.generation, &error)) < 0)
 		tfc__log(maintainer->ctx, TFC_LOG_ERROR, "cluster", maintainer->info.id,
-			 "cluster spec: %s", error.text);
+			 "cannot make the cluster spec: %s", error.text);
 	if (code < 0) {
 		tfc__maintainer_fail(maintainer, task, TFC__AGENT_REFUSED, launch.attempt, &error);
 		return;

@@ -93,7 +93,7 @@ static struct agent_link *link_for_logs(struct tfc__maintainer *maintainer, cons
 		return link;
 	if (!node || !node->member) {
 		tfc__fail(error, TFC_ELOST, "cluster", 0,
-			  "cannot read logs of node %s: it is not a member", name);
+			  "cannot read the output on node %s: it is not a member", name);
 		return NULL;
 	}
 	link = tfc__maintainer_link(maintainer, node);

@@ -219,7 +219,8 @@ bool tfc__nodes_are_known(struct tfc__nodes *nodes, tfc_error *error)
 	}
 	tfc__nodes_try_at(nodes, nodes->known_at);
 	tfc__fail(error, TFC_EAGAIN, "cluster", 0,
-		  "this node has just started and waits for node %s", unknown->name);
+		  "this node has just started and does not know yet whether node %s is alive",
+		  unknown->name);
 	return false;
 }
 

@@ -103,9 +103,9 @@ static int find_wanted(struct tfc__nodes *nodes, const struct tfc__nodes_request
 		if (!name || node != UINT32_MAX)
 			continue;
 		tfc__place_task_name(request->job, request->tasks[i], task, sizeof(task));
-		return tfc__fail(error, TFC_EAGAIN, "cluster", 0, "%s belongs to node %s, which %s",
-				 task, name,
-				 entry ? "cannot be reached or is full" : "is not a member");
+		return tfc__fail(error, TFC_EAGAIN, "cluster", 0,
+				 "%s must run on node %s, which %s", task, name,
+				 entry ? "is unreachable or full" : "is not a member");
 	}
 	return TFC_OK;
 }

@@ -216,7 +216,7 @@ static int explain_taken(const struct explain *explain)
 	if (need->memory && most_memory(explain, true) < need->memory)
 		return explain_memory(explain, true);
 	return WAIT(explain->error,
-		    "%s needs a node with enough free capacity beside the job's other tasks",
+		    "no node has enough free capacity for %s in addition to the job's other tasks",
 		    explain->task);
 }
 
@@ -228,24 +228,25 @@ static int explain_wanted(const struct explain *explain, uint32_t node)
 									 : NULL;
 	const char *name = member ? member->name : "?";
 	if (!member || member->state != TFC_MEMBER_ALIVE)
-		return WAIT(explain->error, "%s belongs to node %s, which is %s", explain->task,
-			    name, member ? tfc_member_state_name(member->state) : "gone");
+		return WAIT(explain->error, "%s must run on node %s, which is %s", explain->task,
+			    name, member ? tfc_member_state_name(member->state) : "not a member");
 	if (!tfc__place_takes_tasks(member))
-		return WAIT(explain->error, "%s belongs to node %s, which is drained",
+		return WAIT(explain->error, "%s must run on node %s, which is drained",
 			    explain->task, name);
 	if (!is_usable(explain, node))
 		return WAIT(explain->error,
-			    "%s belongs to node %s, which does not have the job's labels",
+			    "%s must run on node %s, which does not have the job's labels",
 			    explain->task, name);
 	if (!could_take(explain, node))
 		return WAIT(explain->error,
-			    "%s belongs to node %s, which has less memory or fewer GPUs than it "
-			    "needs",
+			    "%s must run on node %s, which has less memory or fewer GPUs than the "
+			    "task needs",
 			    explain->task, name);
 	if (is_portless(explain, node))
 		return explain_portless(explain, node);
-	return WAIT(explain->error, "%s belongs to node %s, whose slots, memory or GPUs are in use",
-		    explain->task, name);
+	return WAIT(explain->error,
+		    "%s must run on node %s, whose slots, memory or GPUs are in use", explain->task,
+		    name);
 }
 
 /* ---- this node is the only one for ever */
@@ -327,7 +328,7 @@ int tfc__place_explain(const struct tfc__placing *place, const struct tfc__place
 	if (most_memory(&explain, false) < failed->need.memory)
 		return explain_memory(&explain, false);
 	if (!able)
-		return WAIT(error, "%s needs GPUs and memory together; no single node has both",
+		return WAIT(error, "no node has both the GPUs and the memory that %s needs",
 			    explain.task);
 	return explain_taken(&explain);
 }

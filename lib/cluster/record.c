@@ -97,8 +97,8 @@ static int seal(const tfc_job *job, const uint8_t *seal_key, struct tfc__buf *bo
 	char *json;
 	if (!seal_key)
 		return tfc__fail(error, TFC_ENOTSUP, "cluster", 0,
-				 "secret_env: this node's store cannot keep secrets; give only "
-				 "names, and the values in the nodes' environment");
+				 "secret_env: this node's store cannot keep secrets; give only the "
+				 "names, and set the values in the environment of the nodes");
 	if (tfc_job_json(job, TFC_JSON_SECRETS, &json) < 0)
 		return tfc__fail_nomem(error, "cluster");
 	size_t len = strlen(json);
@@ -153,7 +153,9 @@ static int check_format(uint32_t format, tfc_error *error)
 		return TFC_OK;
 	if (format > FORMAT)
 		return tfc__fail(error, TFC_EPARSE, "cluster", 0,
-				 "the record is of a later version (format %u)", format);
+				 "the record was written by a later version of libtfcluster "
+				 "(format %u); use that version",
+				 format);
 	return tfc__fail(error, TFC_EPARSE, "cluster", 0, "not a record of a job");
 }
 

@@ -20,7 +20,7 @@ struct stored {
 static void complain(struct tfc__directory *directory, const char *key, const char *why)
 {
 	tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "",
-		 "\"%s\" cannot be read and is not changed: %s", key, why);
+		 "cannot read \"%s\", which stays unchanged: %s", key, why);
 }
 
 static bool is_empty(const tfc_store_value *segment)
@@ -53,9 +53,10 @@ static void note_damaged(struct tfc__directory *directory, const struct stored *
 	char key[TFC__RECORD_KEY_SIZE];
 	tfc__record_key(stored->id, "record", key);
 	memcpy(damaged.id, stored->id, sizeof(damaged.id));
-	snprintf(damaged.why, sizeof(damaged.why),
-		 "cannot read job %s, which is not changed: %s in the store of node %.40s: %s",
-		 stored->id, key, tfc__agent_name(directory->agent), why);
+	snprintf(
+		damaged.why, sizeof(damaged.why),
+		"cannot read job %s, whose files stay unchanged: %s in the store of node %.40s: %s",
+		stored->id, key, tfc__agent_name(directory->agent), why);
 	tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "", "%s", damaged.why);
 	if (!kept)
 		return;
@@ -81,7 +82,8 @@ static bool has_end(const struct tfc__journal *journal)
 static int fail_missing(const struct tfc__record *record, uint32_t segment, tfc_error *error)
 {
 	return tfc__fail(error, TFC_EPARSE, "cluster", 0,
-			 "journal part missing from entry %u on: \"jobs/%s/journal/%010u\"",
+			 "the journal is incomplete: its entries from %u on are missing: "
+			 "\"jobs/%s/journal/%010u\"",
 			 segment, record->id, segment);
 }
 
@@ -176,8 +178,8 @@ static int read_record(struct tfc__record *record, const struct stored *stored, 
 	int code = tfc__record_read(record, stored->record->data, stored->record->len,
 				    record->directory->seal_keys, error);
 	if (code == TFC_OK && strcmp(record->id, stored->id) != 0)
-		code = tfc__fail(error, TFC_EPARSE, "cluster", 0, "it is the record of job %s",
-				 record->id);
+		code = tfc__fail(error, TFC_EPARSE, "cluster", 0,
+				 "it is the record of another job, %s", record->id);
 	return code;
 }
 
@@ -258,11 +260,12 @@ static void take_values(struct tfc__directory *directory, const tfc_store_value 
 		if (!stored.record && is_never_begun(&stored))
 			collect(directory, &stored);
 		else if (!stored.record)
-			note_damaged(directory, &stored, "it is missing but its journal exists");
+			note_damaged(directory, &stored,
+				     "it is missing, although the job's journal exists");
 		else if (!stored.record->data)
 			note_damaged(directory, &stored, "it is damaged");
 		else if (!stored.segment_count)
-			note_damaged(directory, &stored, "its journal is missing");
+			note_damaged(directory, &stored, "the job's journal is missing");
 		else
 			take_job(directory, &stored);
 	}

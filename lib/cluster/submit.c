@@ -147,7 +147,8 @@ static void on_taken_back(void *user, int code, const tfc_store_value *values, u
 		return;
 	}
 	tfc__log(record->directory->ctx, TFC_LOG_ERROR, "cluster", record->id,
-		 "removing a job that may have been stored although storing it failed: %s",
+		 "cannot remove the refused job, which may be stored although the store reported a "
+		 "failure; retrying: %s",
 		 error->text);
 	retry_refusal(record, code);
 }
@@ -333,7 +334,7 @@ static void on_removed(void *user, int code, const tfc_store_value *values, uint
 	record->put = NULL;
 	if (code < 0) {
 		tfc__log(record->directory->ctx, TFC_LOG_ERROR, "cluster", record->id,
-			 "the job could not be removed: %s", error->text);
+			 "cannot remove the job: %s", error->text);
 		tfc__record_respond(record, code, error);
 		tfc__keeper_resume(&record->keeper);
 		list_again(record);

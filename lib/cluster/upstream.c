@@ -176,7 +176,9 @@ int tfc__upstreams_get(struct tfc__upstreams *upstreams, const char *name, tfc_e
 {
 	if (!upstreams->ops.resolve)
 		return tfc__fail(error, TFC_ENOENT, "cluster", 0,
-				 "unknown upstream \"%.80s\": the node has no resolver", name);
+				 "unknown upstream \"%.80s\": the node has no upstreams (options "
+				 "upstream_map, upstream)",
+				 name);
 	struct entry *entry = make_entry(upstreams, name);
 	if (!entry)
 		return tfc__fail_nomem(error, "cluster");

@@ -193,8 +193,8 @@ int tfc__ctx_enter(tfc_ctx *ctx)
 		return TFC_EINVAL;
 	if (tfc__ctx_is_forked(ctx))
 		return tfc__fail(&ctx->error, TFC_EFORK, "ctx", 0,
-				 "process %d opened this context, and process %d is a fork of it, "
-				 "which may call only tfc_ctx_abandon",
+				 "process %d opened this context; process %d is its fork and may "
+				 "call only tfc_ctx_abandon",
 				 (int)ctx->owner, (int)getpid());
 	return TFC_OK;
 }

@@ -90,7 +90,7 @@ void tfc__summarize(const struct tfc__record *record, struct tfc__job_summary *r
 		set_end(record, said, ret_summary);
 	if (record->keeper.why[0]) {
 		snprintf(ret_summary->text, sizeof(ret_summary->text),
-			 "cannot store its events, which are not reported before: %s",
+			 "cannot store the job's events: %s; they are reported once stored",
 			 record->keeper.why);
 		info->text = ret_summary->text;
 	}

@@ -268,8 +268,7 @@ int tfc__sub_event_read(struct tfc__reader *reader, const tfc_event *head,
 		return code;
 	if (event->kind < TFC_EVENT_JOB || event->kind > TFC_EVENT_NODE_UNSEEN ||
 	    event->kind == TFC_EVENT_LOST)
-		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0,
-				 "an event of a kind that this version does not know");
+		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0, "unknown kind of event");
 	if (event->kind == TFC_EVENT_OUTPUT &&
 	    (!ret_event->lines_len || !ret_event->cursor_text.text[0]))
 		return tfc__fail(error, TFC_EPARSE, "gateway", 0,

@@ -127,8 +127,8 @@ static int find_home(struct tfc__forwarder *forwarder, const struct tfc__request
 				 "node %.40s cannot reach node %.40s", self, name);
 	if (tfc__request_params_brings_bundle(params))
 		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0,
-				 "a bundle must be sent to the home of its submit; open a gateway "
-				 "at the address of node %.60s",
+				 "a bundle must be sent directly to the node that the submit names "
+				 "as its home; open a gateway at the address of node %.60s",
 				 name);
 	return TFC_OK;
 }

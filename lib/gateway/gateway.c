@@ -114,9 +114,9 @@ static int check_params(const struct tfc__request_params *params, tfc_error *err
 				 "home \"%.40s\" is not a node id, which has 32 hexadecimal digits",
 				 params->home);
 	if (params->home && !(params->client_key && *params->client_key))
-		return tfc__fail(
-			error, TFC_EINVAL, "gateway", 0,
-			"home requires client_key, by which the node recognizes a repeated submit");
+		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
+				 "home requires client_key, so that the node can recognize a "
+				 "repeated submit");
 	return has_job ? tfc_job_validate(params->definition, error) : TFC_OK;
 }
 

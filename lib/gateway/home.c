@@ -59,8 +59,8 @@ static void on_impatience(struct tfc__timer *timer)
 	struct tfc__home *home = tfc__container_of(timer, struct tfc__home, patience);
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__fail(&error, TFC_ELOST, "gateway", 0,
-		  "cannot find out from node %s%s%s%s, the home of this submit, whether it created "
-		  "the job: %.600s",
+		  "cannot determine whether node %s%s%s%s, to which the job was submitted, created "
+		  "it: %.600s",
 		  home->name, home->name[0] ? " (" : "", home->node_id, home->name[0] ? ")" : "",
 		  home->why.code < 0 ? home->why.text : "no response");
 	tfc__remote_request_fail(home->remote_request, &error);

@@ -409,7 +409,8 @@ static int watch_for_peer(tfc_gateway *gateway, const struct tfc__request_params
 				       tfc__watch_position_find(&position, self), fn, user, error,
 				       ret_sub);
 	else
-		tfc__fail(error, code, "gateway", 0, "cursor of a watch: %s", tfc_err_text(code));
+		tfc__fail(error, code, "gateway", 0, "cannot read the cursor of a watch: %s",
+			  tfc_err_text(code));
 	tfc__watch_position_fini(&position);
 	return code;
 }

@@ -214,7 +214,7 @@ int tfc__followed_read_line(struct local_sub *sub, struct followed *task, uint64
 	sub->lost_since = 0;
 	if (code < 0 && !task->is_damage_reported)
 		tfc__log(sub->base.ctx, TFC_LOG_ERROR, "gateway", sub->record->id,
-			 "output of task %u: %s", task->task, error.text);
+			 "cannot read the output of task %u: %s", task->task, error.text);
 	if (code)
 		task->is_damage_reported = code < 0;
 	if (code > 0)

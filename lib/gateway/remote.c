@@ -129,7 +129,7 @@ static int check_server(const struct remote_gateway *gateway, tfc_error *error)
 	if (is_owner)
 		return TFC_OK;
 	return tfc__fail(error, TFC_EACCES, "gateway", 0,
-			 "server at \"%.100s\" is not trusted: it runs as user %u, who is neither "
+			 "cannot connect to \"%.100s\": its server runs as user %u, who is neither "
 			 "this user, nor root, nor the owner of its directory",
 			 address, id->uid);
 }

@@ -47,7 +47,7 @@ static int apply_string(struct tfc__apply *apply, const struct tfc__json_key *ke
 					value);
 	if (text && !*text && key->is_never_empty)
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
-				     "must not be empty; omit it to use the host's");
+				     "must not be empty; omit it to use the node's user");
 	char *copy = is_none ? NULL : strdup(text);
 	if (!copy && !is_none)
 		return apply_fail_nomem(apply);

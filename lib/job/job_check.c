@@ -70,8 +70,8 @@ static int check_count(struct check *c, const struct tfc__role *role)
 			return FAIL(c, "a job has at most one %s, not %u", role->name, role->count);
 	at_role(c, role, "port");
 	if (role->port && role->count && role->port + role->count - 1 > 65535)
-		return FAIL(c, "ports of %u tasks, counted from %u, exceed 65535", role->count,
-			    role->port);
+		return FAIL(c, "%u tasks with ports from %u on exceed the highest port, 65535",
+			    role->count, role->port);
 	return TFC_OK;
 }
 
@@ -156,7 +156,7 @@ static int check_ranks(struct check *c, const struct tfc__role *role)
 				    framework_of(c), role->name);
 	at_role(c, role, "ready");
 	if (is_rank && role->ready == TFC__READY_LISTEN)
-		return FAIL(c, "of the ranks of %s only the first listens; use started or auto",
+		return FAIL(c, "only the first rank of %s listens; use started or auto",
 			    framework_of(c));
 	return TFC_OK;
 }
@@ -214,7 +214,8 @@ static int check_total(struct check *c)
 		return TFC_OK;
 	const struct tfc__role *worker = tfc__job_role(c->job, "worker");
 	if (!worker)
-		return FAIL(c, "needs a worker, chief or driver, whose end decides the job's");
+		return FAIL(c,
+			    "needs a worker, chief or driver: its end decides the end of the job");
 	at_role(c, worker, "count");
 	return FAIL(c, "0 workers and no chief; there is nothing to run");
 }

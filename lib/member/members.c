@@ -37,11 +37,12 @@ static void tick_probes(struct tfc__timer *timer)
 	tfc__probes_tick(&members->probes, tfc__now());
 	if (was_cut_off && !members->probes.is_cut_off)
 		tfc__log(members->ctx, TFC_LOG_INFO, "member", "",
-			 "enough members respond again to judge the others");
+			 "enough members respond again; from now on this node declares unreachable "
+			 "members down");
 	if (!was_cut_off && members->probes.is_cut_off)
 		tfc__log(members->ctx, TFC_LOG_WARNING, "member", "",
 			 "more than a third of the members became unreachable at once; this node "
-			 "may be the one that is cut off, and declares no unreachable member down");
+			 "may be the one that is cut off; it declares no member down for now");
 	set_probe_timer(members);
 	tfc__members_keep(members);
 	TFC__LIST_EACH (link, &members->all) {

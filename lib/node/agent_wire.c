@@ -41,7 +41,8 @@ static int read_spec_task(const msgpack_object *item, tfc_spec *spec, tfc_error 
 	    parts[1].type != MSGPACK_OBJECT_POSITIVE_INTEGER || parts[1].via.u64 > UINT32_MAX ||
 	    !read_text(&parts[0], type, sizeof(type)) ||
 	    !read_text(&parts[2], address, sizeof(address)))
-		return tfc__fail(error, TFC_EPARSE, "node", 0, "a task of it is not well-formed");
+		return tfc__fail(error, TFC_EPARSE, "node", 0,
+				 "one of its tasks is not well-formed");
 	return tfc_spec_add(spec, type, (uint32_t)parts[1].via.u64, address, error);
 }
 
@@ -51,7 +52,7 @@ static int read_spec(const msgpack_object *object, tfc_error *error, void **ret_
 	tfc_spec_free(*ret_value);
 	*ret_value = NULL;
 	if (object->type != MSGPACK_OBJECT_ARRAY)
-		return tfc__fail(error, TFC_EPARSE, "node", 0, "it is not a list");
+		return tfc__fail(error, TFC_EPARSE, "node", 0, "must be a list");
 	if (tfc_spec_new(&spec) < 0)
 		return tfc__fail_nomem(error, "node");
 	*ret_value = spec;
@@ -173,7 +174,8 @@ int tfc__event_read(struct tfc__reader *reader, const msgpack_object *object, ui
 	for (uint32_t i = 0; i < event->inspected_count; i++)
 		has_tasks = has_tasks && event->inspected[i].task < task_count;
 	if (!has_tasks)
-		return tfc__fail(error, TFC_EPARSE, "node", 0, "task: the job has only %u",
+		return tfc__fail(error, TFC_EPARSE, "node", 0,
+				 "task: must be below %u, the number of the job's tasks",
 				 task_count);
 	if (event->states ? event->state_count != task_count : event->kind == TFC__AGENT_STATES)
 		return tfc__fail(error, TFC_EPARSE, "node", 0, "states: must have %u bytes",

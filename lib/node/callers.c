@@ -46,8 +46,8 @@ static int check_wanted(const struct tfc__caller *caller, const struct tfc__hell
 	if (!*hello->to || strcmp(hello->to, name) == 0)
 		return TFC_OK;
 	return tfc__fail(error, TFC_ENOENT, "node", 0,
-			 "node \"%s\" has the address of \"%s\" in the members file of \"%s\"; let "
-			 "the members files agree on its name",
+			 "node \"%s\" is listed as \"%s\" in the members file of node \"%s\"; use "
+			 "the same name in all members files",
 			 name, hello->to, hello->name);
 }
 
@@ -63,8 +63,8 @@ static int check_name(const struct tfc__caller *caller, const struct tfc__hello 
 				 hello->name, id->address);
 	if (!peer || !peer->member)
 		return tfc__fail(error, TFC_ENOENT, "node", 0,
-				 "\"%s\" is not a member for node \"%s\"; let the members files "
-				 "agree on its name",
+				 "node \"%s\" is not in the members file of node \"%s\"; use the "
+				 "same name in all members files",
 				 hello->name, peers->options.hello->name);
 	if (is_connected(peer) && strcmp(peer->node_id, hello->node_id) != 0)
 		return refuse_second(peer, error, "two nodes have the name \"%s\": at %s and at %s",

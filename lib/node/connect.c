@@ -45,7 +45,7 @@ static void serve(void *user, struct tfc__caller *caller, struct tfc__rpc_reques
 		tfc__node_serve_known(node, request, params);
 	} else {
 		tfc__fail(&error, TFC_ENOTSUP, "node", 0,
-			  "this version does not support the request %s", method);
+			  "the node's version does not support the request %s", method);
 		tfc__rpc_fail(request, &error);
 	}
 }

@@ -69,8 +69,8 @@ static const char *host_of(const tfc_node *node, const tfc_node_options *options
 			return host->name;
 	if (tfc__members_count(node->members) > 1)
 		tfc__log(node->ctx, TFC_LOG_WARNING, "node", "",
-			 "tasks of this node advertise the address 127.0.0.1; set the address at "
-			 "which other machines reach this node (advertise)");
+			 "tasks of this node advertise the address 127.0.0.1; set advertise to the "
+			 "address at which other machines reach this node");
 	return NULL;
 }
 

@@ -220,11 +220,11 @@ static int check_pass_env(struct reader *r, char **names)
 		size_t len = strcspn(*name, "=");
 		if ((*name)[len]) /* not shown: the value may be a secret */
 			return FAIL(r,
-				    "\"%.*s\" takes a name; the value is that of the node's "
-				    "environment",
+				    "write only the name \"%.*s\"; its value is taken from the "
+				    "node's environment",
 				    (int)len, *name);
 		if (strcmp(*name, "none") == 0 && (names[1] || name > names))
-			return FAIL(r, "\"none\" passes nothing, and is given alone");
+			return FAIL(r, "\"none\" must be the only value");
 	}
 	if (names[0] && strcmp(names[0], "none") == 0) {
 		free(names[0]);
@@ -347,7 +347,8 @@ static int read_key(struct reader *r, const char *name, const json_t *value)
 		return refuse_key(r, name);
 	switch (key->kind) {
 	case TFC__OPTION_LATER:
-		return tfc__key_fail(&r->path, r->error, TFC_ENOTSUP, "not in this version");
+		return tfc__key_fail(&r->path, r->error, TFC_ENOTSUP,
+				     "not supported by this version");
 	case TFC__OPTION_OF_TOOL:
 		return json_is_boolean(value) ? TFC_OK : FAIL(r, "must be true or false");
 	case TFC__OPTION_TEXTS:

@@ -74,8 +74,8 @@ static void on_loss(struct tfc__timer *timer)
 		if (job->state == REMOTE_GONE || now < counts_from(job) + window_ns(job))
 			continue;
 		snprintf(why, sizeof(why),
-			 "node %.255s has been unreachable for %.0f s; its tasks there have ended",
-			 agent->node, (double)(now - counts_from(job)) / 1e9);
+			 "it has been unreachable for %.0f s; the job's tasks there have ended",
+			 (double)(now - counts_from(job)) / 1e9);
 		tfc__remote_lose(job, TFC__AGENT_LOST, why);
 	}
 	set_loss_timer(agent);
@@ -184,8 +184,7 @@ static int ask_stay(struct tfc__remote_agent *agent)
 static void lose_earlier(struct tfc__remote_agent *agent)
 {
 	char why[400];
-	snprintf(why, sizeof(why), "node %.255s has restarted; its tasks there have ended",
-		 agent->node);
+	snprintf(why, sizeof(why), "it has restarted; the job's tasks there have ended");
 	TFC__LIST_EACH (link, &agent->jobs) {
 		struct remote_job *job = job_of(link);
 		if (job->boot && job->boot != agent->boot)

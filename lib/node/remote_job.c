@@ -214,7 +214,7 @@ static void deliver(struct remote_job *job, const msgpack_object *body)
 	tfc_error error = TFC_ERROR_INIT;
 	int code = tfc__event_read(&reader, body, job->task_count, &error, &event);
 	if (code < 0)
-		tfc__fail_prefix(&error, code, "an event of it cannot be read: ");
+		tfc__fail_prefix(&error, code, "an event of the job cannot be read: ");
 	bool is_end = event.kind == TFC__AGENT_EXITED;
 	if (code == TFC_OK && is_end)
 		code = keep_log_tail(job, &event, &error);

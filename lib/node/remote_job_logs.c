@@ -152,7 +152,8 @@ static void forget_old(tfc_node *node)
 			tfc__strv_add(&old, remote_job_logs_of(link)->id);
 	for (size_t i = 0; i < old.count; i++) {
 		tfc__log(node->ctx, TFC_LOG_INFO, "node", old.items[i],
-			 "removing its logs: its node has been unreachable for too long");
+			 "removing the job's logs: the job's node has been unreachable for too "
+			 "long");
 		tfc__agent_forget_logs(node->agent, old.items[i]);
 	}
 	tfc__strv_fini(&old);

@@ -15,7 +15,7 @@ static void take_open(struct remote_job *job, const struct tfc__call_opened *ope
 	} else if (strcmp(opened->state, "open") != 0) {
 		tfc__remote_lose(job, TFC__AGENT_LOST, "the node has ended its tasks of the job");
 	} else if (tfc__agent_link_resume(&job->stream, opened->received) < 0) {
-		tfc__remote_give_up(job, "the node has lost its orders");
+		tfc__remote_give_up(job, "the node has lost the job's orders");
 	} else {
 		job->boot = job->agent->boot;
 		job->is_up = true;
@@ -116,7 +116,7 @@ static int write_open(const struct remote_job *job, struct tfc__buf *params)
 	}
 	if (is_first && is_refused)
 		open.refused = "secret_env: the connection between the nodes is not encrypted, so "
-			       "others could read the values; give both a key (key_file)";
+			       "others could read the values; set key_file on both nodes";
 	if (is_first && job->bundle && job->bundle->state == TFC__BUNDLE_FAILED) {
 		open.bundle_error = job->bundle->error.text;
 	} else if (is_first && job->bundle) {
@@ -157,7 +157,7 @@ static void on_drop(void *user, int code, const msgpack_object *result, const tf
 	if (code == TFC_OK)
 		code = tfc__fields_read(NULL, &tfc__agent_opened_fields, result, NULL, &opened);
 	if (code == TFC_OK && strcmp(opened.state, "unknown") == 0)
-		tfc__remote_lose(job, TFC__AGENT_LOST, "gave up");
+		tfc__remote_lose(job, TFC__AGENT_LOST, "the job's tasks there were given up");
 	else if (code != TFC_ELOST)
 		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
 }
@@ -186,7 +186,7 @@ void tfc__remote_connect(struct remote_job *job)
 	if (!is_elsewhere)
 		tfc__remote_offer_bundle(job);
 	if (job->state == REMOTE_DROPPING && !job->was_asked)
-		tfc__remote_lose(job, TFC__AGENT_LOST, "gave up");
+		tfc__remote_lose(job, TFC__AGENT_LOST, "the job's tasks there were given up");
 	else if (job->is_up)
 		tfc__remote_notify_silence(job, false);
 	else if (job->state != REMOTE_GONE && !job->call && !is_elsewhere &&

@@ -91,7 +91,8 @@ static void report_gone(struct served_job *job, bool is_fenced)
 static void give_up(struct served_job *job, const char *why)
 {
 	tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id,
-		 "gave up the tasks of its maintainer on node %s: %s", job->session->name, why);
+		 "gave up the job's tasks, which the maintainer on node %s had started: %s",
+		 job->session->name, why);
 	report_gone(job, false);
 	tfc__served_job_abort(job);
 }

@@ -207,7 +207,7 @@ static void resolve(void *impl, const char *name, tfc_upstream_request *question
 	const struct tfc__upstream_map *map = impl;
 	json_t *upstream = json_object_get(map->root, name);
 	if (!upstream)
-		tfc_upstream_fail(question, "the upstream map does not name it");
+		tfc_upstream_fail(question, "it is not in the upstream map");
 	else if (add_all(question, upstream) < 0)
 		tfc_upstream_fail(question, tfc_ctx_error(map->ctx)->text);
 	else

@@ -18,11 +18,10 @@ int tfc_port_hold_set_open(tfc_port_hold *hold, int is_open)
 	if (code)
 		return code;
 	if (hold->state == TFC__HOLD_LOST)
-		return tfc__ctx_fail(
-			hold->ctx, TFC_ELOST, "port", 0,
-			"port %u is not held: its guard has ended, or the hold was closed for "
-			"a program (port_handover)",
-			hold->port);
+		return tfc__ctx_fail(hold->ctx, TFC_ELOST, "port", 0,
+				     "port %u is no longer held: its guard has ended, or the hold "
+				     "was closed for a program (port_handover)",
+				     hold->port);
 	if (hold->state == TFC__HOLD_KEPT)
 		return hold->keeper_ops->set_bind_window(hold->kept, is_open != 0);
 	if (tfc__bind_window_set(hold->socket.fd, is_open != 0))

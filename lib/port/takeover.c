@@ -86,11 +86,10 @@ static int fail_busy(uint16_t port, const struct survey *survey, tfc_error *erro
 				 "port %u is in use by process %d (%s, uid %u), which %s", port,
 				 (int)owner.pid, owner.program, socket->uid, verb(socket->state));
 	if (survey->alive)
-		return tfc__fail(
-			error, TFC_EBUSY, "port", EADDRINUSE,
-			"port %u is in use by a process of uid %u that this process cannot see "
-			"and which %s",
-			port, socket->uid, verb(socket->state));
+		return tfc__fail(error, TFC_EBUSY, "port", EADDRINUSE,
+				 "port %u is in use by a process of uid %u (its pid is not visible "
+				 "to this process), which %s",
+				 port, socket->uid, verb(socket->state));
 	if (survey->dead)
 		return tfc__fail(error, TFC_EBUSY, "port", EADDRINUSE,
 				 "port %u is in use by %u closing connections that the kernel has "

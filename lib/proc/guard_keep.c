@@ -46,7 +46,7 @@ int tfc__guard_keep_in(struct tfc__guard *guard, tfc_port_hold *hold)
 	int own = tfc__port_fd(hold);
 	if (own < 0)
 		return tfc__ctx_fail(guard->ctx, TFC_ELOST, "proc", 0,
-				     "port %u is lost: the guard that held it has ended",
+				     "port %u is no longer held: its guard has ended",
 				     tfc_port_hold_number(hold));
 	struct tfc__kept *kept = calloc(1, sizeof(*kept));
 	int copy = kept ? fcntl(own, F_DUPFD_CLOEXEC, 0) : -1;

@@ -120,7 +120,8 @@ int tfc__private_dir_open(tfc_ctx *ctx, const char *parent, int state_dir, const
 	dir->id = ++guards->last_dir;
 	tfc__list_init(&dir->link);
 	code = state_dir >= 0 && dir->state < 0
-		       ? tfc__fail_errno(error, component, errno, "cannot keep state directory")
+		       ? tfc__fail_errno(error, component, errno,
+					 "cannot duplicate the descriptor of the state directory")
 		       : make_locked_dir(dir, parent, component, error);
 	if (code < 0) {
 		private_dir_free(dir);

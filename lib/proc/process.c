@@ -95,7 +95,8 @@ static void describe_end(const tfc_process *process, const struct tfc__report *r
 {
 	text[0] = 0;
 	if (report->reason == TFC__END_LOST && report->silent_ms)
-		snprintf(text, size, "%s was ended: its maintainer was unreachable for %u.%u s",
+		snprintf(text, size,
+			 "%s was stopped: the job's maintainer was unreachable for %u.%u s",
 			 process->program, report->silent_ms / 1000, report->silent_ms / 100 % 10);
 	else if (report->reason == TFC__END_LOST)
 		snprintf(text, size, "%s was killed: its supervisor died", process->program);

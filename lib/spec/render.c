@@ -203,7 +203,7 @@ int tfc_spec_environ(const tfc_spec *spec, enum tfc_framework framework, enum tf
 				 "tfc_spec_environ: spec, task_type and ret_env must not be NULL");
 	if (!tfc__framework_name(framework))
 		return tfc__fail(error, TFC_EINVAL, "spec", 0,
-				 "framework %d is none of enum tfc_framework; use "
+				 "framework is %d, which is not in enum tfc_framework; use "
 				 "TFC_FRAMEWORK_TENSORFLOW",
 				 (int)framework);
 	int code = tfc__rules_strategy(spec, strategy, error, &strategy);

@@ -105,7 +105,7 @@ int tfc__rules_strategy(const tfc_spec *spec, enum tfc_strategy strategy, tfc_er
 		return 0;
 	}
 	return tfc__fail(error, TFC_EINVAL, "spec", 0,
-			 "strategy %d is none of enum tfc_strategy; use TFC_STRATEGY_AUTO",
+			 "strategy is %d, which is not in enum tfc_strategy; use TFC_STRATEGY_AUTO",
 			 (int)strategy);
 }
 
@@ -140,8 +140,8 @@ int tfc__rules_ranks(const tfc_spec *spec, enum tfc_framework framework, tfc_err
 	for (int type = TFC__PS; type <= TFC__EVALUATOR; type++)
 		if (spec->lists[type].count)
 			return tfc__fail(error, TFC_ESPEC, "spec", 0,
-					 "%s/%u: %s knows ranks only, the chief and the workers; "
-					 "run it outside the cluster spec",
+					 "%s/%u: %s has only ranks, which are the chief and the "
+					 "workers; run this task outside the cluster spec",
 					 tfc__task_type_name((enum tfc__task_type)type),
 					 spec->lists[type].items[0].index,
 					 tfc__framework_name(framework));
@@ -173,7 +173,7 @@ int tfc__rules_task(const tfc_spec *spec, enum tfc_strategy strategy, enum tfc__
 		return code;
 	if (task_index >= list->count)
 		return tfc__fail(error, TFC_ESPEC, "spec", 0,
-				 "%s/%u: the strategy takes indices below %u, the number of %s "
+				 "%s/%u: the strategy requires an index below %u, the number of %s "
 				 "tasks listed; list them without gaps, or use strategy none",
 				 name, task_index, list->count, name);
 	return 0;

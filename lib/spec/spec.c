@@ -118,8 +118,8 @@ static int refuse_duplicate(const tfc_spec *spec, enum tfc__task_type type, uint
 		for (uint32_t i = 0; i < spec->lists[other].count; i++)
 			if (strcmp(spec->lists[other].items[i].key, key) == 0)
 				return tfc__fail(error, TFC_ESPEC, "spec", 0,
-						 "%s/%u: address \"%s\" is that of %s/%u already; "
-						 "give each task a port of its own",
+						 "%s/%u: address \"%s\" is already the address of "
+						 "%s/%u; give each task a port of its own",
 						 type_names[type], task_index, address,
 						 type_names[other],
 						 spec->lists[other].items[i].index);

@@ -159,7 +159,8 @@ static int fail_version(struct tfc__channel *channel, unsigned version)
 
 static int fail_other_protocol(struct tfc__channel *channel)
 {
-	return tfc__channel_fail(channel, TFC_EPARSE, "the server there is not libtfcluster");
+	return tfc__channel_fail(channel, TFC_EPARSE,
+				 "the peer does not speak the libtfcluster protocol");
 }
 
 static int on_acceptors_preamble(struct tfc__channel *channel)
@@ -194,7 +195,8 @@ static int on_dialers_preamble(struct tfc__channel *channel)
 	}
 	if (bytes[AT_MODE] != mode)
 		return tfc__channel_fail(channel, TFC_EACCES,
-					 mode ? "the peer presented no key"
+					 mode ? "the peer presented no key, but this side requires "
+						"one; set key_file on both or on neither"
 					      : "the peer presented a key, but this side has none; "
 						"set key_file on both or on neither");
 	if (bytes[AT_MODE + 1] || bytes[AT_MODE + 2] ||

@@ -101,12 +101,12 @@ int tfc__quota_check(const struct tfc__quota_share *share, uint64_t len, tfc_err
 	if (quota->bytes + len > quota->limits.bytes)
 		return tfc__fail(error, TFC_EAGAIN, "transport", 0,
 				 "memory limit for all clients reached (%llu bytes in use, limit "
-				 "%llu); try again later",
+				 "%llu); try again later, or raise client_bytes of the node",
 				 (unsigned long long)quota->bytes,
 				 (unsigned long long)quota->limits.bytes);
 	return tfc__fail(error, TFC_EAGAIN, "transport", 0,
 			 "memory limit for one key reached (%llu bytes in use with %s, limit "
-			 "%llu); try again later",
+			 "%llu); try again later, or raise key_bytes of the node",
 			 (unsigned long long)share->key->bytes, share->key->name,
 			 (unsigned long long)quota->limits.key_bytes);
 }
@@ -122,18 +122,20 @@ int tfc__quota_begin_request(struct tfc__quota_share *share, size_t len, tfc_err
 	if (share->requests >= quota->limits.connection_requests)
 		return tfc__fail(error, TFC_EAGAIN, "transport", 0,
 				 "too many open requests and subscriptions on this connection (%u, "
-				 "the limit for one); try again later",
+				 "the limit for one connection); try again later, or raise "
+				 "connection_requests of the node",
 				 share->requests);
 	if (share->key->requests >= quota->limits.key_requests)
 		return tfc__fail(error, TFC_EAGAIN, "transport", 0,
 				 "too many open requests and subscriptions (%u with %s, the limit "
-				 "for one key); try again later",
+				 "for one key); try again later, or raise key_requests of the node",
 				 share->key->requests, share->key->name);
 	if (quota->requests >= quota->limits.requests)
-		return tfc__fail(error, TFC_EAGAIN, "transport", 0,
-				 "too many open requests and subscriptions of clients (%u, the "
-				 "limit for all); try again later",
-				 quota->requests);
+		return tfc__fail(
+			error, TFC_EAGAIN, "transport", 0,
+			"too many open requests and subscriptions of clients (%u, the limit for "
+			"all clients); try again later, or raise client_requests of the node",
+			quota->requests);
 	int code = tfc__quota_check(share, bytes, error);
 	if (code < 0)
 		return code;
@@ -187,15 +189,15 @@ int tfc__quota_join(struct tfc__quota *quota, const char *name,
 {
 	struct tfc__quota_key *key = find_quota_key(quota, name);
 	if (quota->connections >= quota->limits.connections)
-		return tfc__fail(
-			error, TFC_EAGAIN, "transport", 0,
-			"too many connections of clients (%u, the limit for all); try again later",
-			quota->connections);
+		return tfc__fail(error, TFC_EAGAIN, "transport", 0,
+				 "too many connections of clients (%u, the limit for all clients); "
+				 "try again later, or raise client_connections of the node",
+				 quota->connections);
 	if (key && key->connections >= quota->limits.key_connections)
-		return tfc__fail(
-			error, TFC_EAGAIN, "transport", 0,
-			"too many connections with %s (%u, the limit for one key); try again later",
-			key->name, key->connections);
+		return tfc__fail(error, TFC_EAGAIN, "transport", 0,
+				 "too many connections with %s (%u, the limit for one key); try "
+				 "again later, or raise key_connections of the node",
+				 key->name, key->connections);
 	if (!key) {
 		key = calloc(1, sizeof(*key));
 		if (!key)

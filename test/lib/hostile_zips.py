@@ -318,7 +318,7 @@ def overlap():
 def sizes():
     yield "size_too_small", "entry a: larger than declared", archive(hello(size=3))
     yield "size_too_large", "entry a: smaller than declared", archive(hello(size=9))
-    yield "stored_two_sizes", "entry a: not compressed, but its two sizes differ", archive(
+    yield "stored_two_sizes", "entry a: not compressed, but its packed and unpacked sizes differ", archive(
         Entry(b"a", b"12345", size=4))
     yield "crc", "entry b: its checksum does not match its content", archive(
         Entry(b"dir/good", b"x"), Entry(b"b", b"6789", crc=1))
@@ -340,14 +340,14 @@ def sizes():
 
 
 def headers():
-    yield "local_name", "entry a: its two names differ", archive(hello(local={"name": b"b"}))
-    yield "local_size", "entry a: its two sizes differ", archive(hello(local={"size": 4}))
-    yield "local_packed", "entry p: its two sizes differ", archive(
+    yield "local_name", "entry a: the names in its two headers differ", archive(hello(local={"name": b"b"}))
+    yield "local_size", "entry a: the sizes in its two headers differ", archive(hello(local={"size": 4}))
+    yield "local_packed", "entry p: the sizes in its two headers differ", archive(
         Entry(b"p", b"hello", local={"packed": 4}))
-    yield "local_method", "entry a: its two compression methods differ", archive(
+    yield "local_method", "entry a: the compression methods in its two headers differ", archive(
         hello(local={"method": STORED}))
-    yield "local_crc", "entry a: its two checksums differ", archive(hello(local={"crc": 7}))
-    yield "local_zip64", "entry z: its two sizes differ", archive(
+    yield "local_crc", "entry a: the checksums in its two headers differ", archive(hello(local={"crc": 7}))
+    yield "local_zip64", "entry z: the sizes in its two headers differ", archive(
         Entry(b"z", b"hello", local={"size": NONE32, "extra": zip64_field(6)}))
     yield "local_encrypted", "entry a: encrypted according to its local header", archive(
         hello(local={"flags": ENCRYPTED}))

@@ -313,9 +313,9 @@ static void a_launch_is_refused_until_its_spec_and_variables_can_be_read(void **
 	const char *address = paired_await(&job, TFC__AGENT_HELD, 0, 1)->address;
 	assert_int_equal(tfc_spec_add(spec, "worker", 0, address, NULL), 0);
 	launch(&job, 1, 0);
-	expect_refused(&job, 1, "no cluster spec of generation 0");
+	expect_refused(&job, 1, "the node has no cluster spec of generation 0");
 	launch(&job, 2, 1);
-	expect_refused(&job, 2, "no cluster spec of generation 1");
+	expect_refused(&job, 2, "the node has no cluster spec of generation 1");
 	send_spec(&job, 1, NULL);
 	launch(&job, 3, 1);
 	expect_refused(&job, 3, "an order cannot be read: spec: is missing");

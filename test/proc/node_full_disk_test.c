@@ -177,7 +177,7 @@ static void on_event(void *user, const tfc_event *event)
 /* Of what happens while the disk is full the log alone can say something. */
 static void on_log(void *user, const tfc_log_entry *entry)
 {
-	if (strstr(entry->text, "cannot store the journal"))
+	if (strstr(entry->text, "cannot store the job's events"))
 		report_to_parent(user,
 				 strstr(entry->text, "No space left") ? REPORTED_END_WAITS : '?');
 }

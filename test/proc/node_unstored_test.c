@@ -27,7 +27,7 @@ static bool is_set(void *user)
 	return *(bool *)user;
 }
 
-#define END_WAITS "cannot store its events, which are not reported before: the grid is full"
+#define END_WAITS "cannot store the job's events: the grid is full; they are reported once stored"
 
 static bool is_running(void *user)
 {

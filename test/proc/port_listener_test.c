@@ -154,7 +154,7 @@ static void ask_as_nobody(int fd, const void *arg)
 	    !tfc_port_pool_open(ctx, NULL, &pool) &&
 	    tfc_port_acquire(pool, *(const uint16_t *)arg, &hold) == TFC_EBUSY &&
 	    strstr(tfc_ctx_error(ctx)->text,
-		   "of uid 0 that this process cannot see and which listens"))
+		   "of uid 0 (its pid is not visible to this process), which listens"))
 		answer = 'K';
 	if (write(fd, &answer, 1) != 1)
 		_exit(1);

@@ -79,7 +79,8 @@ static struct tfc__lease *begin(struct proc_run *run, uint32_t ms, int *overs)
 static void assert_lost(const struct proc_task *task)
 {
 	assert_int_equal(task->end.reason, TFC_EXIT_LOST);
-	assert_non_null(strstr(task->text, "was ended: its maintainer was unreachable for 0.3 s"));
+	assert_non_null(
+		strstr(task->text, "was stopped: the job's maintainer was unreachable for 0.3 s"));
 }
 
 static void a_lease_that_is_over_ends_its_tasks(void **state)

@@ -309,7 +309,7 @@ class BoundTest(ClientsTest):
                 second.await_output(
                     f"tfc_run: cannot follow job {self.job}; retrying for 300 s at most: "
                     "too many connections with key [0-9a-f]{16} \\(1, the limit for one key\\); "
-                    "try again later\n", "err")
+                    "try again later, or raise key_connections of the node\n", "err")
                 self.assertEqual(second.out, b"")
                 first.process.terminate()
                 first.end()
@@ -414,7 +414,7 @@ class TwoNodesTest(ClientsTest):
         os.truncate(os.path.join(self.dir, f"state-a/store/records/jobs/{job}/record"), 70)
         self.nodes["a"] = self.node("a")
         self.await_state(self.nodes["b"], "a", "alive")
-        said = (f"cannot read job {job}, which is not changed: jobs/{job}/record in the store of "
+        said = (f"cannot read job {job}, whose files stay unchanged: jobs/{job}/record in the store of "
                 "node a: it is damaged")
         self.nodes["a"].await_output(said, "err")
         for at in "ab":

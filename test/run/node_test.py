@@ -412,9 +412,9 @@ class DisagreeTest(NodeTest):
             {"name": "a", "address": self.address[0]}, {"name": "c", "address": self.address[1]}]}))
         c = self.node("c", *times, "--members", "mine.json")
         self.await_state(c, "a", "down")
-        a.await_output('"c" has the address of "b" in the members file of "a"; let the members '
-                       'files agree on its name', "err")
-        c.await_output('"c" is not a member for node "a"; let the members files agree',
+        a.await_output('node "c" is listed as "b" in the members file of node "a"; use the same name in '
+                       'all members files', "err")
+        c.await_output('node "c" is not in the members file of node "a"; use the same name in all',
                        "err")
         self.assertNotIn("alive", self.members_of(c)["a"])
         self.assertEqual(self.members_of(a)["b"], at_down)
@@ -422,7 +422,7 @@ class DisagreeTest(NodeTest):
             {"name": "a", "address": self.address[0]}, {"name": "c", "address": self.address[1]}]}))
         self.await_state(a, "c", "alive")
         self.await_state(c, "a", "alive")
-        for run, words in ((a, b"has the address of"), (c, b"is not a member")):
+        for run, words in ((a, b"is listed as"), (c, b"is not in the members file")):
             self.assertEqual(run.err.count(words), 1, run.err)
 
 
@@ -463,7 +463,7 @@ class OtherVersionTest(NodeTest):
         both = "protocol version mismatch: the peer has version {}, this side 1; install the same release"
         for answer, words in ((preamble(0), both.format(0)), (preamble(9), both.format(9)),
                               (b"", "the peer closed the connection during the handshake; either it was shutting down"),
-                              (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the server there is not libtfcluster")):
+                              (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the peer does not speak the libtfcluster protocol")):
             with self.subTest(answer=answer), OtherEnd(self.first_port + 1, answer):
                 run = self.start_bare("ps", "--gateway", self.address[1], "--key", "key").end()
                 self.assertEqual((run.status, len(run.errors())), (125, 1), run.err)
@@ -603,9 +603,9 @@ class RefusedTest(NodeTest):
                 (["--lease", "0"], '--lease: "0" is not a number of seconds above 0$'),
                 *((["--" + name, "0"], f'--{name}: "0" is not a .* (above 0|at least 1)') for name in BOUNDS),
                 (["--pass-env", "TOKEN=x"],
-                 '--pass-env: "TOKEN" takes a name; the value is that of the node\'s environment$'),
+                 '--pass-env: write only the name "TOKEN"; its value is taken from the node\'s environment$'),
                 (["--pass-env", "none", "--pass-env", "A"],
-                 '--pass-env: "none" passes nothing, and is given alone$'),
+                 '--pass-env: "none" must be the only value$'),
                 (["--config", "no.json"], "no.json"),
                 (["word"], 'unexpected argument "word"')):
             with self.subTest(args=args):
@@ -615,7 +615,7 @@ class RefusedTest(NodeTest):
                          'zero.json:2: key-connections: "0" is not a whole number of at least 1$')
         self.write("none.json", '{"pass-env": ["A", "none"]}')
         self.assert_said(self.refused("node", "--state", "state-a", "--config", "none.json"),
-                         'none.json:1: pass-env: "none" passes nothing, and is given alone$')
+                         'none.json:1: pass-env: "none" must be the only value$')
         self.write("bad.json", '{"slotss": 3}')
         self.assert_said(self.refused("node", "--config", "bad.json"),
                          "bad.json:1: slotss: unknown key; did you mean slots")

@@ -279,7 +279,7 @@ class UpstreamTest(PlacementTest):
         self.write_members("ab")
         self.node("a", "--ports", self.ports, "--upstream-map", "map.json")
         run = self.begin("--worker", "2", "--upstream", "grid", program=self.SHOW)
-        self.await_pending(run, "worker/1 belongs to node b, which ")
+        self.await_pending(run, "worker/1 must run on node b, which ")
         self.node("b", "--ports", self.ports)
         self.assertEqual(self.await_tasks(run, 2), {"worker/0": "a", "worker/1": "b"})
         self.stop(run)

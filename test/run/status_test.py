@@ -51,8 +51,8 @@ class StatusTest(harness.RunTest):
             end = json.loads(file.readlines()[-1])
         self.assertEqual((run.status, end["exit"], end["decided_by"], end["reason"]),
                          (1, 1, "worker/0", "exit"))
-        self.assertRegex(end["text"], r"^worker/0 exited with 1 because worker/1 had left with 0 "
-                                      r"\d+\.\d s before, which it needed$")
+        self.assertRegex(end["text"], r"^worker/0 exited with 1 because worker/1, which it needed, "
+                                      r"had exited with 0 \(\d+\.\d s earlier\)$")
 
     def test_128_and_the_signal_it_died_of(self):
         for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGUSR1):
@@ -129,7 +129,7 @@ class StatusTest(harness.RunTest):
         told = [event["text"] for event in run.events()
                 if event["event"] == "job" and event["state"] == "running"]
         self.assertEqual(len(told), 1)
-        self.assertRegex(told[0], "^no task listens on its port after 30 s.*--framework none$")
+        self.assertRegex(told[0], "^no task listens on its port 30 s after the start .*set framework to none$")
         self.assertEqual(run.status, 7)
 
     def test_127_when_the_program_is_missing(self):
@@ -156,7 +156,7 @@ class StatusTest(harness.RunTest):
         for args, sentence in (
                 (["--gpus", "1000"], r"worker/0 needs 1000 GPUs; this node has (none|\d+)"),
                 (["--label", "a=b"], 'worker/0 needs a node with label "a=b"; this node has no labels'),
-                (["--upstream", "g"], 'unknown upstream "g": the node has no resolver')):
+                (["--upstream", "g"], r'unknown upstream "g": the node has no upstreams \(options upstream_map, upstream\)')):
             with self.subTest(args=args):
                 run, end = self.end(*args, "true")
                 self.assertEqual((run.status, end["reason"]), (125, "unschedulable"))

@@ -225,12 +225,12 @@ static void job_whose_workers_have_all_failed_has_failed(void **state)
 	s.trace.len = 0;
 	sim_exit(&s, "worker/1", 3);
 	sim_expect(&s, "task worker/1 #1 failed exit 3: worker/1 exited with 3\n"
-		       "job stopping g1: worker/1 exited with 3; no other task remains whose "
-		       "success the job needs\n"
+		       "job stopping g1: worker/1 exited with 3; no task remains that could make "
+		       "the job succeed\n"
 		       "release worker/0\n"
 		       "release worker/1\n"
-		       "end failed exit 3 by worker/1 #1: worker/1 exited with 3; no other task "
-		       "remains whose success the job needs\n");
+		       "end failed exit 3 by worker/1 #1: worker/1 exited with 3; no task remains "
+		       "that could make the job succeed\n");
 	assert_ignored(&s, "worker/0", "worker/0 exited with 1");
 	assert_ignored(&s, "worker/1", NULL);
 	sim_fini(&s);

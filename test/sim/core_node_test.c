@@ -321,12 +321,11 @@ static void network_explains_exits_like_a_dead_peer(void **state)
 	sim_report(&s, 2, &(struct tfc__task_event){.kind = TFC__AGENT_REACHABLE});
 	s.now += 30 * SIM_SECOND;
 	sim_answer_of(&s, 2, running);
-	sim_expect(&s,
-		   "task worker/0 #1 failed exit 1: worker/0 exited with 1 when a node could "
-		   "not be reached; restarting the group (1 of 2 losses in 3600 s)\n"
-		   "job restarting g1: worker/0 exited with 1 when a node could not be reached; "
-		   "restarting the group (1 of 2 losses in 3600 s)\n"
-		   "stop worker/1 #1 1s\n");
+	sim_expect(&s, "task worker/0 #1 failed exit 1: worker/0 exited with 1 while a node was "
+		       "unreachable; restarting the group (1 of 2 losses in 3600 s)\n"
+		       "job restarting g1: worker/0 exited with 1 while a node was unreachable; "
+		       "restarting the group (1 of 2 losses in 3600 s)\n"
+		       "stop worker/1 #1 1s\n");
 	sim_exit(&s, "worker/1", 1);
 	sim_ready_all(&s);
 	/* A minute later it explains nothing any more. */
@@ -415,8 +414,8 @@ static void task_that_may_not_restart_stays_on_a_drained_node(void **state)
 	s.roles[0].restart_on = TFC__RESTART_NEVER;
 	sim_up_at(&s, nodes);
 	sim_drain(&s, 2, "node b is drained");
-	sim_expect(&s, "job running g1: worker/1 must move: node b is drained; it stays until it "
-		       "ends because it must not be restarted\n");
+	sim_expect(&s, "job running g1: worker/1 must move: node b is drained; it stays there "
+		       "until it ends, because restart.on is never\n");
 	sim_exit(&s, "worker/0", 0);
 	sim_exit(&s, "worker/1", 0);
 	assert_int_equal(s.end.state, TFC_JOB_SUCCEEDED);

@@ -44,10 +44,10 @@ static void job_goes_on_with_the_next_attempts(void **state)
 	struct sim s;
 	sim_mirrored(&s);
 	resume(&s, &was, NULL);
-	sim_expect(&s, "task worker/0 #3 lost lost 0: worker/0 was lost: the maintainer of its job "
-		       "had ended\n"
-		       "task worker/1 #2 lost lost 0: worker/1 was lost: the maintainer of its job "
-		       "had ended\n"
+	sim_expect(&s, "task worker/0 #3 lost lost 0: worker/0 was lost: its end was not observed, "
+		       "because the job's maintainer had ended\n"
+		       "task worker/1 #2 lost lost 0: worker/1 was lost: its end was not observed, "
+		       "because the job's maintainer had ended\n"
 		       "hold worker/0\n"
 		       "hold worker/1\n");
 	sim_held_all(&s);
@@ -69,10 +69,10 @@ static void nodes_of_the_earlier_term_are_asked_first(void **state)
 	sim_answer_of(&s, 4, none);
 	sim_expect(&s, "");
 	sim_lost(&s, 5, "it is down");
-	sim_expect(&s, "task worker/0 #1 lost lost 0: worker/0 was lost: the maintainer of its job "
-		       "had ended\n"
-		       "task worker/1 #1 lost lost 0: worker/1 was lost: the maintainer of its job "
-		       "had ended\n"
+	sim_expect(&s, "task worker/0 #1 lost lost 0: worker/0 was lost: its end was not observed, "
+		       "because the job's maintainer had ended\n"
+		       "task worker/1 #1 lost lost 0: worker/1 was lost: its end was not observed, "
+		       "because the job's maintainer had ended\n"
 		       "place gang worker/0 worker/1\n");
 	sim_fini(&s);
 }
@@ -103,16 +103,18 @@ static void gang_runs_again_unless_all_of_it_is_done(void **state)
 	struct sim s;
 	sim_mirrored(&s);
 	resume(&s, &was, NULL);
-	sim_expect(&s, "task worker/1 #1 lost lost 0: worker/1 was lost: the maintainer of its job "
-		       "had ended\n"
+	sim_expect(&s, "task worker/1 #1 lost lost 0: worker/1 was lost: its end was not observed, "
+		       "because the job's maintainer had ended\n"
 		       "hold worker/0\n"
 		       "hold worker/1\n");
 	sim_fini(&s);
 	sim_mirrored(&s);
 	was.tasks = all;
 	resume(&s, &was, NULL);
-	sim_expect(&s, "job stopping g1: all tasks had completed in an earlier epoch\n"
-		       "end succeeded exit 0: all tasks had completed in an earlier epoch\n");
+	sim_expect(
+		&s,
+		"job stopping g1: all tasks had ended successfully before the job resumed\n"
+		"end succeeded exit 0: all tasks had ended successfully before the job resumed\n");
 	sim_fini(&s);
 }
 
@@ -127,13 +129,14 @@ static void task_that_may_not_restart_fails_the_job(void **state)
 	sim_mirrored(&s);
 	s.roles[0].restart_on = TFC__RESTART_NEVER;
 	resume(&s, &was, NULL);
-	sim_expect(&s, "task worker/0 #1 lost lost 0: worker/0 was lost: the maintainer of its job "
-		       "had ended\n"
-		       "job stopping g1: worker/0 was lost: the maintainer of its job had ended\n"
-		       "task worker/1 #1 lost lost 0: worker/1 was lost: the maintainer of its job "
-		       "had ended\n"
-		       "end failed lost 0 by worker/0 #1: worker/0 was lost: the maintainer of its "
-		       "job had ended\n");
+	sim_expect(&s, "task worker/0 #1 lost lost 0: worker/0 was lost: its end was not observed, "
+		       "because the job's maintainer had ended\n"
+		       "job stopping g1: worker/0 was lost: its end was not observed, because the "
+		       "job's maintainer had ended\n"
+		       "task worker/1 #1 lost lost 0: worker/1 was lost: its end was not observed, "
+		       "because the job's maintainer had ended\n"
+		       "end failed lost 0 by worker/0 #1: worker/0 was lost: its end was not "
+		       "observed, because the job's maintainer had ended\n");
 	sim_fini(&s);
 }
 
@@ -187,8 +190,8 @@ static void verdict_of_the_earlier_term_stands(void **state)
 						.task = rows[i].task,
 						.text = "why",
 						.tasks = tasks};
-		char trace[256] = "task worker/0 #1 lost lost 0: worker/0 was lost: the maintainer "
-				  "of its job had ended\n";
+		char trace[320] = "task worker/0 #1 lost lost 0: worker/0 was lost: its end was "
+				  "not observed, because the job's maintainer had ended\n";
 		struct sim s;
 		sim_mirrored(&s);
 		resume(&s, &was, NULL);
@@ -209,10 +212,10 @@ static void resumed_job_that_is_stopped_ends_when_nothing_can_run(void **state)
 	sim_lost(&s, 4, "it is down");
 	sim_expect(&s, "");
 	sim_answer_of(&s, 5, none);
-	sim_expect(&s, "task worker/0 #1 lost lost 0: worker/0 was lost: the maintainer of its job "
-		       "had ended\n"
-		       "task worker/1 #1 lost lost 0: worker/1 was lost: the maintainer of its job "
-		       "had ended\n"
+	sim_expect(&s, "task worker/0 #1 lost lost 0: worker/0 was lost: its end was not observed, "
+		       "because the job's maintainer had ended\n"
+		       "task worker/1 #1 lost lost 0: worker/1 was lost: its end was not observed, "
+		       "because the job's maintainer had ended\n"
 		       "end stopped stopped 0: stopped\n");
 	sim_fini(&s);
 }

@@ -10,10 +10,10 @@
 
 #include "core_sim.h"
 
-#define NOBODY_LISTENS                                                                          \
-	"job running g1: no task listens on its port after 30 s, as the tasks of a TensorFlow " \
-	"cluster do that read TF_CONFIG; the job counts as running; if its program does not "   \
-	"use TF_CONFIG, write --framework none\n"
+#define NOBODY_LISTENS                                                                      \
+	"job running g1: no task listens on its port 30 s after the start (a program that " \
+	"uses TF_CONFIG does); the job counts as running; if its program does not use "     \
+	"TF_CONFIG, set framework to none\n"
 
 /* As a job without a word about it has it. */
 static void set_auto(struct sim *s)

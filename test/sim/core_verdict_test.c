@@ -192,16 +192,15 @@ static void peer_that_left_with_0_shortly_before_is_named_as_the_cause(void **st
 	s.trace.len = 0;
 	sim_exit(&s, "worker/0", 1);
 	sim_answer(&s, NULL, TFC__PROC_NONE);
-	sim_expect(&s,
-		   "query 1\n"
-		   "task worker/0 #1 failed exit 1: worker/0 exited with 1 because worker/1 had "
-		   "left with 0 20.0 s before, which it needed\n"
-		   "job stopping g1: worker/0 exited with 1 because worker/1 had left with 0 "
-		   "20.0 s before, which it needed\n"
-		   "release worker/0\n"
-		   "release worker/1\n"
-		   "end failed exit 1 by worker/0 #1: worker/0 exited with 1 because worker/1 "
-		   "had left with 0 20.0 s before, which it needed\n");
+	sim_expect(&s, "query 1\n"
+		       "task worker/0 #1 failed exit 1: worker/0 exited with 1 because worker/1, "
+		       "which it needed, had exited with 0 (20.0 s earlier)\n"
+		       "job stopping g1: worker/0 exited with 1 because worker/1, which it needed, "
+		       "had exited with 0 (20.0 s earlier)\n"
+		       "release worker/0\n"
+		       "release worker/1\n"
+		       "end failed exit 1 by worker/0 #1: worker/0 exited with 1 because worker/1, "
+		       "which it needed, had exited with 0 (20.0 s earlier)\n");
 	sim_fini(&s);
 }
 
@@ -236,8 +235,8 @@ static void ps_that_left_with_0_is_the_cause_of_its_chief_and_a_worker_of_nobody
 	sim_exit(&s, "chief/0", 1);
 	sim_answer(&s, NULL, TFC__PROC_NONE);
 	tfc__buf_add(&s.trace, "", 1);
-	assert_non_null(strstr(s.trace.data, "chief/0 exited with 1 because ps/0 had left with 0 "
-					     "1.0 s before, which it needed\n"));
+	assert_non_null(strstr(s.trace.data, "chief/0 exited with 1 because ps/0, which it needed, "
+					     "had exited with 0 (1.0 s earlier)\n"));
 	sim_fini(&s);
 }
 

@@ -88,7 +88,7 @@ class MirroredTest(cluster.ClusterTest):
         end, status = job.end()
         self.assertEqual((end["state"], end["decided_by"], end["exit"], status),
                          ("failed", "worker/0", 1, 1))
-        self.assertRegex(end["text"], "^worker/0 exited with 1 because worker/1 had left with 0 ")
+        self.assertRegex(end["text"], "^worker/0 exited with 1 because worker/1, which it needed, had exited with 0 ")
 
 
 if __name__ == "__main__":

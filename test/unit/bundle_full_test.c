@@ -58,7 +58,7 @@ static void no_room_for_the_bytes_of_an_entry(void **state)
 	tfc_error error = TFC_ERROR_INIT;
 	mount_small("size=64k");
 	assert_int_equal(tfc_bundle_unpack(zip, out, &error), TFC_ENOSPC);
-	assert_string_equal(error.text, "entry a/large: No space left on device");
+	assert_string_equal(error.text, "cannot unpack entry a/large: No space left on device");
 	assert_int_equal(folder_count(out, ""), 0);
 }
 

@@ -261,7 +261,7 @@ static void a_limit_of_file_size_leaves_nothing(void **state)
 	int code = tfc_bundle_unpack(zip, out, &error);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 	assert_int_equal(code, TFC_ESYS);
-	assert_string_equal(error.text, "entry large: File too large");
+	assert_string_equal(error.text, "cannot unpack entry large: File too large");
 	assert_int_equal(folder_count(out, ""), 0);
 	unlink(zip);
 }

@@ -363,11 +363,13 @@ static void gpus_and_memory_that_are_missing_are_named(void **state)
 	w.nodes[1].gpus = 1;
 	refuse("4 GPUs are needed; 3 of 4 are free");
 	w.members[0].gpus = 3;
-	refuse("worker/1 needs a node with enough free capacity beside the job's other tasks");
+	refuse("no node has enough free capacity for worker/1 in addition to the job's other "
+	       "tasks");
 	w.members[0].gpus = 2;
 	w.members[1].gpus = 4;
 	w.nodes[0].gpus = w.nodes[1].gpus = 1;
-	refuse("worker/1 needs a node with enough free capacity beside the job's other tasks");
+	refuse("no node has enough free capacity for worker/1 in addition to the job's other "
+	       "tasks");
 	w.nodes[1].gpus = 3;
 	w.tasks[0] = 1;
 	w.task_count = 1;
@@ -385,7 +387,7 @@ static void gpus_and_memory_that_are_missing_are_named(void **state)
 	w.members[0].memory_bytes = 200;
 	w.members[1].memory_bytes = 50;
 	w.members[1].gpus = 1;
-	refuse("worker/0 needs GPUs and memory together; no single node has both");
+	refuse("no node has both the GPUs and the memory that worker/0 needs");
 	end();
 }
 
@@ -395,11 +397,11 @@ static void a_node_with_the_data_that_cannot_is_named(void **state)
 		struct tfc__member member;
 		const char *sentence;
 	} cases[] = {
-		{{.state = TFC_MEMBER_DOWN}, "worker/1 belongs to node n1, which is down"},
+		{{.state = TFC_MEMBER_DOWN}, "worker/1 must run on node n1, which is down"},
 		{{.state = TFC_MEMBER_ALIVE, .is_draining = true},
-		 "worker/1 belongs to node n1, which is drained"},
+		 "worker/1 must run on node n1, which is drained"},
 		{{.state = TFC_MEMBER_ALIVE, .slots = 1},
-		 "worker/1 belongs to node n1, whose slots, memory or GPUs are in use"},
+		 "worker/1 must run on node n1, whose slots, memory or GPUs are in use"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		begin(2, WORKERS(2));

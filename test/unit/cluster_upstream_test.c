@@ -345,7 +345,8 @@ static void a_node_without_a_resolver_says_so(void **state)
 	assert_string_equal(error.text, "tfc_upstream_ops.cancel is NULL");
 	assert_int_equal(tfc__upstreams_open(w.ctx, NULL, NULL, &error, &w.upstreams), TFC_OK);
 	assert_int_equal(tfc__upstreams_get(w.upstreams, "grid", &error, &answer), TFC_ENOENT);
-	assert_string_equal(error.text, "unknown upstream \"grid\": the node has no resolver");
+	assert_string_equal(error.text, "unknown upstream \"grid\": the node has no upstreams "
+					"(options upstream_map, upstream)");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

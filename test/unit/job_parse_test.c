@@ -303,7 +303,8 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		 "job.json:1: roles.worker.oom_score_adj: must be a whole number from -1000 to "
 		 "1000, not 1001"},
 		{"{\"argv\":[\"a\"],\"roles\":{\"worker\":{\"user\":\"\"}}}", TFC_EINVAL,
-		 "job.json:1: roles.worker.user: must not be empty; omit it to use the host's"},
+		 "job.json:1: roles.worker.user: must not be empty; omit it to use the node's "
+		 "user"},
 		{"{\"argv\":[\"a\"],\"roles\":{\"worker\":{\"user\":\"a:b:c\"}}}", TFC_EINVAL,
 		 "job.json:1: roles.worker.user: must be a user, or user:group, by name or number, "
 		 "not \"a:b:c\""},
@@ -403,7 +404,7 @@ static void what_does_not_fit_together_is_refused(void **state)
 		{"\"roles\":{\"worker\":{\"count\":0}}",
 		 "roles.worker.count: 0 workers and no chief; there is nothing to run"},
 		{"\"roles\":{\"helper\":{}}",
-		 "roles: needs a worker, chief or driver, whose end decides the job's"},
+		 "roles: needs a worker, chief or driver: its end decides the end of the job"},
 		{"\"roles\":{\"worker\":{\"count\":100000},\"chief\":{}}",
 		 "roles: 100001 tasks exceed the limit of 100000"},
 		{"\"roles\":{\"chief\":{\"count\":2}}",
@@ -436,9 +437,7 @@ static void what_does_not_fit_together_is_refused(void **state)
 		{"\"framework\":\"jax\",\"roles\":{\"chief\":{},\"worker\":{\"server\":true}}",
 		 "roles.worker.server: needs \"framework\": \"tensorflow\""},
 		{"\"framework\":\"pytorch\",\"roles\":{\"worker\":{\"ready\":\"listen\"}}",
-		 "roles.worker.ready: of the ranks of pytorch only the first listens; use started "
-		 "or "
-		 "auto"},
+		 "roles.worker.ready: only the first rank of pytorch listens; use started or auto"},
 		{"\"framework\":\"pytorch\",\"roles\":{\"worker\":{\"restart\":{\"scope\":"
 		 "\"task\"}}}",
 		 "roles.worker.restart.scope: a pytorch worker cannot restart alone; use group or "
@@ -450,7 +449,8 @@ static void what_does_not_fit_together_is_refused(void **state)
 		 "topology: partial is for the parameter_server strategy only; with others, each "
 		 "worker connects to all workers"},
 		{"\"roles\":{\"worker\":{\"count\":10,\"port\":65530}}",
-		 "roles.worker.port: ports of 10 tasks, counted from 65530, exceed 65535"},
+		 "roles.worker.port: 10 tasks with ports from 65530 on exceed the highest port, "
+		 "65535"},
 		{"\"roles\":{\"worker\":{},\"tensorboard\":{}}",
 		 "roles.tensorboard: tensorboard needs log_dir, or argv"},
 		{"\"roles\":{\"worker\":{\"log_dir\":\"x\"}}",

@@ -305,8 +305,9 @@ static void expect_refusal(const char *hex, const char *text)
 
 static void what_the_job_does_not_have_is_refused(void **state)
 {
-	expect_refusal("81a47461736b03", "task: the job has only 3");
-	expect_refusal("81a66c6f6f6b65649181a47461736b03", "task: the job has only 3");
+	expect_refusal("81a47461736b03", "task: must be below 3, the number of the job's tasks");
+	expect_refusal("81a66c6f6f6b65649181a47461736b03",
+		       "task: must be below 3, the number of the job's tasks");
 	expect_refusal("81a6737461746573c4020000", "states: must have 3 bytes");
 	expect_refusal("81a56576656e740a", "states: must have 3 bytes");
 	expect_refusal("81a56576656e7405", "process: is missing");

@@ -143,9 +143,10 @@ static void json_that_is_no_cluster_is_refused(void **state)
 		{"{\"worker\":{\"\":\"a:1\"}}", "worker: \"\" is not a task index"},
 		{"{\"worker\":{\"2147483648\":\"a:1\"}}", "\"2147483648\" is not a task index"},
 		{"{\"worker\":{\"99999999999999999999\":\"a:1\"}}", "is not a task index"},
-		{"{\"worker\":[\"a:1\",\"a:1\"]}", "worker/1: address \"a:1\" is that of worker/0"},
+		{"{\"worker\":[\"a:1\",\"a:1\"]}",
+		 "worker/1: address \"a:1\" is already the address of worker/0"},
 		{"{\"worker\":[\"a:1\"],\"ps\":[\"A:1\"]}",
-		 "ps/0: address \"A:1\" is that of worker/0"},
+		 "ps/0: address \"A:1\" is already the address of worker/0"},
 		{"{\"worker\":[\"grpc://a:1\"]}", "worker/0: address \"grpc://a:1\": TensorFlow "
 						  "does not accept a scheme"},
 		{"{\"chief\":[\"a:1\",\"b:1\"]}", "chief/1: TensorFlow takes at most one chief"},

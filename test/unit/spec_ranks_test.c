@@ -153,11 +153,11 @@ static void what_has_no_rank_is_refused(void **state)
 		const char *want;
 	} cases[] = {
 		{"{\"worker\":[\"a:1\"],\"ps\":[\"p:1\"]}", "worker", 0, TFC_FRAMEWORK_PYTORCH,
-		 "ps/0: pytorch knows ranks only, the chief and the workers; run it outside the "
-		 "cluster spec"},
+		 "ps/0: pytorch has only ranks, which are the chief and the workers; run this task "
+		 "outside the cluster spec"},
 		{"{\"worker\":[\"a:1\"],\"evaluator\":[\"e:1\"]}", "helper", 0, TFC_FRAMEWORK_JAX,
-		 "evaluator/0: jax knows ranks only, the chief and the workers; run it outside the "
-		 "cluster spec"},
+		 "evaluator/0: jax has only ranks, which are the chief and the workers; run this "
+		 "task outside the cluster spec"},
 		{"{\"worker\":[\"a:1\"]}", "worker", 1, TFC_FRAMEWORK_HOROVOD,
 		 "worker/1: not among the 1 worker tasks of the cluster (the last is worker/0); "
 		 "add it with its address or correct the index"},

@@ -127,16 +127,16 @@ static void each_rule_of_the_strategies_has_its_sentence(void **state)
 		 "one "
 		 "out"},
 		{"{\"worker\":{\"1\":\"a:1\"}}", TFC_STRATEGY_AUTO, "worker", 1, TFC_ESPEC,
-		 "worker/1: the strategy takes indices below 1, the number of worker tasks listed; "
-		 "list them without gaps, or use strategy none"},
+		 "worker/1: the strategy requires an index below 1, the number of worker tasks "
+		 "listed; list them without gaps, or use strategy none"},
 		{"{\"worker\":[\"a:1\"],\"ps\":{\"4\":\"p:1\"}}", TFC_STRATEGY_AUTO, "ps", 4,
 		 TFC_ESPEC,
-		 "ps/4: the strategy takes indices below 1, the number of ps tasks listed; list "
-		 "them without gaps, or use strategy none"},
+		 "ps/4: the strategy requires an index below 1, the number of ps tasks listed; "
+		 "list them without gaps, or use strategy none"},
 		{"{\"worker\":[\"a:1\"]}", TFC_STRATEGY_AUTO, "master", 0, TFC_ESPEC,
 		 "master/0: TensorFlow knows no such task type; did you mean chief?"},
 		{"{\"worker\":[\"a:1\"]}", (enum tfc_strategy)9, "worker", 0, TFC_EINVAL,
-		 "strategy 9 is none of enum tfc_strategy; use TFC_STRATEGY_AUTO"},
+		 "strategy is 9, which is not in enum tfc_strategy; use TFC_STRATEGY_AUTO"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		tfc_spec *spec = spec_of(cases[i].spec);
@@ -179,7 +179,7 @@ static void a_task_outside_the_cluster_meets_the_rules_of_the_cluster(void **sta
 			 TFC_EINVAL);
 	assert_string_equal(
 		error.text,
-		"framework 9 is none of enum tfc_framework; use TFC_FRAMEWORK_TENSORFLOW");
+		"framework is 9, which is not in enum tfc_framework; use TFC_FRAMEWORK_TENSORFLOW");
 	assert_ptr_equal(env, sentinel);
 	tfc_spec_free(spec);
 }

@@ -166,8 +166,8 @@ static void one_address_serves_one_task_however_it_is_spelled(void **state)
 		assert_int_equal(tfc_spec_add(spec, "ps", 0, pairs[i][0], &error), 0);
 		assert_int_equal(tfc_spec_add(spec, "worker", 1, pairs[i][1], &error), TFC_ESPEC);
 		snprintf(want, sizeof(want),
-			 "worker/1: address \"%s\" is that of ps/0 already; give each task a port "
-			 "of its own",
+			 "worker/1: address \"%s\" is already the address of ps/0; give each task "
+			 "a port of its own",
 			 pairs[i][1]);
 		assert_string_equal(error.text, want);
 		assert_int_equal(tfc_spec_count(spec, NULL), 1);
