@@ -215,21 +215,30 @@ static bool has_event(void *user)
 	return false;
 }
 
+/* Submits a job, and closes the node when a task has printed "up". Returns the job's id. */
+static char *run_until_up(struct place *place, const char *json)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	node_run_begin(&run, &place->options);
+	char *id = node_submit(&run, json);
+	node_follow(&run, id, NULL, &follower);
+	node_await(&run, has_event, &follower, "the first attempt");
+	node_follow_end(&follower);
+	node_run_end(&run);
+	return id;
+}
+
 /* The first attempt waits for ever, the next one ends well. */
 static void a_job_goes_on_with_a_higher_epoch_and_the_same_id(void **state)
 {
 	struct place place;
 	struct node_run run;
-	struct follower before = {0}, after = {0};
+	struct follower after = {0};
 	begin(&place);
 	char *json = job_of("echo up; [ $TFC_ATTEMPT -gt 1 ] || exec sleep 1000; echo epoch "
 			    "$TFC_EPOCH");
-	node_run_begin(&run, &place.options);
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &before);
-	node_await(&run, has_event, &before, "the first attempt");
-	node_follow_end(&before);
-	node_run_end(&run);
+	char *id = run_until_up(&place, json);
 
 	node_run_begin(&run, &place.options);
 	node_follow(&run, id, NULL, &after);
@@ -400,17 +409,12 @@ static void a_job_that_must_not_restart_has_failed(void **state)
 {
 	struct place place;
 	struct node_run run;
-	struct follower before = {0}, after = {0};
+	struct follower after = {0};
 	begin(&place);
 	char *json = node_json(
 		"{'roles': {'driver': {'argv': ['/bin/sh', '-c', 'echo up; exec sleep "
 		"1000'], 'restart': {'on': 'never'}}}}");
-	node_run_begin(&run, &place.options);
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &before);
-	node_await(&run, has_event, &before, "the first attempt");
-	node_follow_end(&before);
-	node_run_end(&run);
+	char *id = run_until_up(&place, json);
 	node_run_begin(&run, &place.options);
 	node_follow(&run, id, NULL, &after);
 	const struct seen_event *over = node_await_end(&run, &after);
@@ -597,16 +601,11 @@ static void secrets_are_not_kept_in_the_clear(void **state)
 {
 	struct place place;
 	struct node_run run;
-	struct follower before = {0}, after = {0};
+	struct follower after = {0};
 	int hits;
 	begin(&place);
 	char *json = job_of("echo up; [ $TFC_ATTEMPT -gt 1 ] || exec sleep 1000; echo $TOKEN");
-	node_run_begin(&run, &place.options);
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &before);
-	node_await(&run, has_event, &before, "the first attempt");
-	node_follow_end(&before);
-	node_run_end(&run);
+	char *id = run_until_up(&place, json);
 	search(place.state, "sleep 1000", &hits);
 	assert_int_equal(hits, 1);
 	search(place.state, "open sesame", &hits);

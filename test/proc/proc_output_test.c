@@ -104,18 +104,26 @@ static long resident_kib(pid_t pid)
 	return kib;
 }
 
+/* Of a task with the log "t". */
+static tfc_process_options logged(const struct proc_run *run, const char *const *argv,
+				  uint64_t segment_bytes, uint32_t segments)
+{
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	options.argv = argv;
+	options.log_dir = run->dir;
+	options.log_name = "t";
+	options.log_segment_bytes = segment_bytes;
+	options.log_segments = segments;
+	return options;
+}
+
 static void a_flood_is_kept_within_bounds(void **state)
 {
 	struct proc_run run;
 	struct proc_task task;
-	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	const char *argv[] = {proc_task_program(), "flood", "1073741824", "wait", NULL};
 	proc_run_begin(&run);
-	options.argv = argv;
-	options.log_dir = run.dir;
-	options.log_name = "t";
-	options.log_segment_bytes = 4 << 20;
-	options.log_segments = 4;
+	tfc_process_options options = logged(&run, argv, 4 << 20, 4);
 	proc_start_with(&run, &task, &options);
 	proc_await_start(&run, &task);
 	uint64_t begin = tfc__now();
@@ -173,15 +181,10 @@ static void an_attempt_continues_the_log_of_the_one_before(void **state)
 {
 	struct proc_run run;
 	struct proc_task task;
-	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	const char *argv[] = {proc_task_program(), "print", "again\n", NULL};
 	uint64_t end = 0;
 	proc_run_begin(&run);
-	options.argv = argv;
-	options.log_dir = run.dir;
-	options.log_name = "t";
-	options.log_segment_bytes = 100;
-	options.log_segments = 3;
+	tfc_process_options options = logged(&run, argv, 100, 3);
 	for (uint32_t attempt = 1; attempt <= 20; attempt++) {
 		options.attempt = attempt;
 		proc_start_with(&run, &task, &options);
@@ -219,7 +222,6 @@ static void a_reader_follows_over_segments(void **state)
 {
 	struct proc_run run;
 	struct proc_task task;
-	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	const char *argv[] = {proc_task_program(), "flood", "3000000", NULL};
 	tfc_log *log;
 	tfc_log_record record = TFC_LOG_RECORD_INIT;
@@ -229,11 +231,7 @@ static void a_reader_follows_over_segments(void **state)
 	proc_run_begin(&run);
 	assert_int_equal(tfc_log_open(run.dir, "t", 0, &error, &log), 0);
 	assert_int_equal(tfc_log_next(log, &record, &error), 0);
-	options.argv = argv;
-	options.log_dir = run.dir;
-	options.log_name = "t";
-	options.log_segment_bytes = 100000;
-	options.log_segments = 1000;
+	tfc_process_options options = logged(&run, argv, 100000, 1000);
 	proc_start_with(&run, &task, &options);
 	while (!task.ends || code > 0) {
 		if ((code = tfc_log_next(log, &record, &error)) == 0)
@@ -265,7 +263,6 @@ static void a_rotation_goes_where_lines_end(void **state)
 {
 	struct proc_run run;
 	struct proc_task task;
-	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	const char *argv[] = {"/bin/sh", "-c",
 			      "PATH=/usr/bin:/bin; seq 40000 & i=0; "
 			      "while [ $i -lt 3000 ]; do echo $i >&2; i=$((i+1)); done; wait",
@@ -276,11 +273,7 @@ static void a_rotation_goes_where_lines_end(void **state)
 	bool is_mid_line[2] = {false, false};
 	uint32_t segments = 0, torn = 0;
 	proc_run_begin(&run);
-	options.argv = argv;
-	options.log_dir = run.dir;
-	options.log_name = "t";
-	options.log_segment_bytes = 20000;
-	options.log_segments = 1000;
+	tfc_process_options options = logged(&run, argv, 20000, 1000);
 	proc_start_with(&run, &task, &options);
 	proc_await_end(&run, &task);
 	assert_int_equal(tfc_log_open(run.dir, "t", 0, &error, &log), 0);
@@ -449,14 +442,9 @@ static void a_position_within_a_record_is_refused(void **state)
 {
 	struct proc_run run;
 	struct proc_task task;
-	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	const char *argv[] = {proc_task_program(), "print", "again\n", NULL};
 	proc_run_begin(&run);
-	options.argv = argv;
-	options.log_dir = run.dir;
-	options.log_name = "t";
-	options.log_segment_bytes = 100;
-	options.log_segments = 3;
+	tfc_process_options options = logged(&run, argv, 100, 3);
 	for (int i = 0; i < 4; i++) { /* two records of 54 bytes in each segment */
 		proc_start_with(&run, &task, &options);
 		proc_await_end(&run, &task);
