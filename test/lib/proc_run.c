@@ -157,6 +157,19 @@ void proc_start_isolated(struct proc_run *run, struct proc_task *task, uint32_t 
 	va_end(args);
 }
 
+void proc_expect_signal(struct proc_run *run, uint32_t isolation, int number)
+{
+	struct proc_task task;
+	char text[16];
+	snprintf(text, sizeof(text), "%d", number);
+	proc_start_isolated(run, &task, isolation, NULL, "die", text, "wait", NULL);
+	proc_await_end(run, &task);
+	assert_int_equal(task.end.reason, TFC_EXIT_SIGNAL);
+	assert_int_equal(task.end.status, number);
+	assert_int_equal(task.end.is_oom, 0);
+	proc_close(&task);
+}
+
 bool proc_can_isolate(uint32_t isolation)
 {
 	struct proc_run run;

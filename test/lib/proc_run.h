@@ -46,6 +46,8 @@ void proc_start_with(struct proc_run *run, struct proc_task *task,
 		     const tfc_process_options *options);
 void proc_await_start(struct proc_run *run, struct proc_task *task);
 void proc_await_end(struct proc_run *run, struct proc_task *task);
+/* Runs the test program until it kills itself by a signal, which must be what is reported. */
+void proc_expect_signal(struct proc_run *run, uint32_t isolation, int number);
 /* Waits for the next stall; the process must not end before. */
 void proc_await_stall(struct proc_run *run, struct proc_task *task);
 void proc_close(struct proc_task *task);

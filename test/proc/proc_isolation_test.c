@@ -60,18 +60,9 @@ static void every_deadly_signal_is_reported(void **state)
 				      SIGBUS,  SIGFPE,  SIGKILL, SIGUSR1, SIGSEGV, SIGUSR2,
 				      SIGPIPE, SIGALRM, SIGTERM, SIGXCPU, SIGXFSZ, SIGSYS};
 	struct proc_run run;
-	struct proc_task task;
-	char text[16];
 	proc_run_begin(&run);
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		snprintf(text, sizeof(text), "%d", numbers[i]);
-		proc_start_isolated(&run, &task, isolation, NULL, "die", text, "wait", NULL);
-		proc_await_end(&run, &task);
-		assert_int_equal(task.end.reason, TFC_EXIT_SIGNAL);
-		assert_int_equal(task.end.status, numbers[i]);
-		assert_int_equal(task.end.is_oom, 0);
-		proc_close(&task);
-	}
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		proc_expect_signal(&run, isolation, numbers[i]);
 	proc_run_end(&run);
 }
 
