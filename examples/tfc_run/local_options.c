@@ -6,7 +6,7 @@
 
 static const struct option table[] = {
 	{NULL, NULL, "Run options"},
-	{"ports", "LO-HI", "the port pool (20000-29999)", set_ports,
+	{"ports", "LO-HI", "ports for tasks (20000-29999)", set_ports,
 	 .at = offsetof(struct local_options, ports)},
 	{"host", "ADDR", "address that the tasks advertise to each other (127.0.0.1)",
 	 TEXT(struct local_options, host)},
