@@ -129,17 +129,14 @@ static void on_putting(struct tfc__remote_request *remote_request)
 	begin_patience(home);
 }
 
-/* Whether the submit is sent without its bundle: to a node that forwards it, and to a home that may
- * already have the job. */
-static bool is_sent(const struct tfc__home *home)
-{
-	return home->node_id[0] && (!is_here(home) || (home->is_written && !home->wants_bundle));
-}
-
 void tfc__home_go(struct tfc__remote_request *remote_request, struct tfc__rpc *rpc)
 {
 	struct tfc__home *home = remote_request->home;
-	if (is_sent(home)) {
+	/* Sent without its bundle: to a node that forwards it, and to a home that may already have
+	 * the job. */
+	bool is_sent = home->node_id[0] &&
+		       (!is_here(home) || (home->is_written && !home->wants_bundle));
+	if (is_sent) {
 		tfc__remote_request_put(remote_request, rpc);
 	} else {
 		if (remote_request->upload)

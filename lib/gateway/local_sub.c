@@ -135,16 +135,6 @@ void tfc__local_report_line(struct local_sub *sub, const struct followed *task,
 	report(sub);
 }
 
-static void report_live(struct local_sub *sub)
-{
-	tfc_event *event = begin_event(sub, TFC_EVENT_LIVE);
-	event->time_ns = tfc__wall();
-	event->generation = tfc__record_generation(sub->record);
-	event->epoch = sub->record->epoch;
-	sub->wants_live = false;
-	report(sub);
-}
-
 /* ---- reading */
 
 /* The disk stayed full until the end of the attempt, so the log has no record of this gap. */
@@ -243,31 +233,23 @@ static int read_all_missing(struct local_sub *sub)
 	return later;
 }
 
-/* Reports what precedes an entry; returns as read_before_end. */
-static int read_before(struct local_sub *sub, const struct tfc__journal_entry *entry)
-{
-	if (!sub->tasks)
-		return 0;
-	if (entry->kind == TFC_EVENT_END)
-		return read_all_missing(sub);
-	if (!tfc__ends_attempt(entry))
-		return 0;
-	int code = read_before_end(sub, entry);
-	return code ? code : leave_missing(sub, entry);
-}
-
 /* Reports the next journal entry, after the output that precedes it: 1, or 0: not yet. */
 static int report_next_entry(struct local_sub *sub)
 {
 	uint32_t number = sub->place.next;
 	const struct tfc__journal_entry *entry = tfc__local_entry(sub, number);
-	int code = read_before(sub, entry);
+	bool ends_attempt = tfc__ends_attempt(entry);
+	int code = 0;
+	if (sub->tasks && entry->kind == TFC_EVENT_END)
+		code = read_all_missing(sub);
+	if (sub->tasks && ends_attempt && (code = read_before_end(sub, entry)) == 0)
+		code = leave_missing(sub, entry);
 	if (code)
 		return code > 0;
 	sub->place.next++;
 	sub->place.is_gap_reported = false;
 	tfc__local_note_entry(sub, number);
-	if (tfc__ends_attempt(entry))
+	if (ends_attempt)
 		sub->now.mark.ended_task = entry->task;
 	report_entry(sub, entry);
 	return 1;
@@ -298,38 +280,33 @@ static int report_next_line(struct local_sub *sub)
 	return 1;
 }
 
-static int report_removed(struct local_sub *sub)
-{
-	tfc_error error = TFC_ERROR_INIT;
-	tfc__fail(&error, TFC_ENOENT, "gateway", 0, "job %s was removed", sub->job);
-	tfc__sub_report_lost(&sub->base, sub->job, &error);
-	return 1;
-}
-
-static int report_established(struct local_sub *sub)
-{
-	const tfc_event *head = begin_event(sub, TFC__SUB_ESTABLISHED);
-	sub->is_established = true;
-	sub->base.fn(sub->base.user, head);
-	return 1;
-}
-
 /* Reports one event at most; or has done what is as expensive. 0: there is nothing now. */
 static int report_one(struct local_sub *sub)
 {
 	sub->now.event.kind = 0;
-	if (sub->was_removed)
-		return report_removed(sub);
-	if (sub->is_bare && !sub->is_established)
-		return report_established(sub);
+	if (sub->was_removed) {
+		tfc_error error = TFC_ERROR_INIT;
+		tfc__fail(&error, TFC_ENOENT, "gateway", 0, "job %s was removed", sub->job);
+		tfc__sub_report_lost(&sub->base, sub->job, &error);
+		return 1;
+	}
+	if (sub->is_bare && !sub->is_established) {
+		sub->is_established = true;
+		sub->base.fn(sub->base.user, begin_event(sub, TFC__SUB_ESTABLISHED));
+		return 1;
+	}
 	if (sub->place.next < sub->record->journal.count)
 		return report_next_entry(sub);
 	if (report_next_line(sub))
 		return 1;
-	bool is_live = tfc__list_is_empty(&sub->grown) && !sub->coming;
-	if (!sub->wants_live || !is_live)
+	if (!sub->wants_live || !tfc__list_is_empty(&sub->grown) || sub->coming)
 		return 0;
-	report_live(sub);
+	tfc_event *event = begin_event(sub, TFC_EVENT_LIVE);
+	event->time_ns = tfc__wall();
+	event->generation = tfc__record_generation(sub->record);
+	event->epoch = sub->record->epoch;
+	sub->wants_live = false;
+	report(sub);
 	return 1;
 }
 

@@ -184,16 +184,6 @@ int tfc__place_set_missing(struct tfc__place *place, uint32_t entry,
 	return TFC_OK;
 }
 
-static void drop_missing(struct tfc__place *place, uint32_t entry)
-{
-	uint32_t at = find_missing(place, entry);
-	if (at == place->missing_count || place->missing[at].entry != entry)
-		return;
-	place->missing_count--;
-	memmove(&place->missing[at], &place->missing[at + 1],
-		(place->missing_count - at) * sizeof(*place->missing));
-}
-
 int tfc__place_apply(struct tfc__place *place, const struct tfc__mark *mark)
 {
 	if (mark->missing != UINT32_MAX &&
@@ -207,7 +197,12 @@ int tfc__place_apply(struct tfc__place *place, const struct tfc__mark *mark)
 		tfc__place_set(place, mark->task, &mark->cursor);
 	if (mark->ended_task < place->task_count)
 		tfc__place_set(place, mark->ended_task, NULL);
-	drop_missing(place, mark->missing_over);
+	uint32_t at = find_missing(place, mark->missing_over);
+	if (at < place->missing_count && place->missing[at].entry == mark->missing_over) {
+		place->missing_count--;
+		memmove(&place->missing[at], &place->missing[at + 1],
+			(place->missing_count - at) * sizeof(*place->missing));
+	}
 	return TFC_OK;
 }
 

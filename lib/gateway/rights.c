@@ -94,13 +94,6 @@ uint32_t tfc__rights_owner(const struct tfc__gateway_service_options *options,
 
 /* ---- what a job may contain */
 
-static int refuse_user(const char *role, const char *user, tfc_error *error)
-{
-	return tfc__fail(error, TFC_EACCES, "gateway", 0,
-			 "roles.%.60s.user: only root may submit tasks of another user (\"%.60s\")",
-			 role, user);
-}
-
 /*
  * Tasks run as the submitter. Root, and the node's own user if the node does not run as root,
  * choose the user in the job; for all others it is set here.
@@ -122,7 +115,10 @@ static int set_users(const struct tfc__gateway_service_options *options,
 	for (uint32_t i = 0; i < job->role_count; i++) {
 		struct tfc__role *role = &job->roles[i];
 		if (role->user && strcmp(role->user, user) != 0)
-			return refuse_user(role->name, role->user, error);
+			return tfc__fail(error, TFC_EACCES, "gateway", 0,
+					 "roles.%.60s.user: only root may submit tasks of another "
+					 "user (\"%.60s\")",
+					 role->name, role->user);
 		free(role->user);
 		role->user = strdup(user);
 		if (!role->user)
@@ -131,19 +127,14 @@ static int set_users(const struct tfc__gateway_service_options *options,
 	return TFC_OK;
 }
 
-/* A path would be read with the node's permissions, on the node's machine. */
-static int check_bundle(const tfc_job *job, tfc_error *error)
-{
-	if (!job->bundle || tfc__bundle_named(job->bundle))
-		return TFC_OK;
-	return tfc__fail(error, TFC_EACCES, "gateway", 0,
-			 "bundle: a client cannot name a path on the node; send the bundle and "
-			 "name its hash");
-}
-
 int tfc__rights_apply(const struct tfc__gateway_service_options *options,
 		      const struct tfc__peer_id *who, tfc_job *job, tfc_error *error)
 {
 	int code = set_users(options, who, job, error);
-	return code == TFC_OK ? check_bundle(job, error) : code;
+	if (code < 0 || !job->bundle || tfc__bundle_named(job->bundle))
+		return code;
+	/* It would be read with the node's permissions, on the node's machine. */
+	return tfc__fail(error, TFC_EACCES, "gateway", 0,
+			 "bundle: a client cannot name a path on the node; send the bundle and "
+			 "name its hash");
 }

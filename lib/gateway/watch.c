@@ -338,17 +338,6 @@ static int add_source(struct watch_all *all, const char *node, bool is_here)
 	return TFC_OK;
 }
 
-static void remove_source(struct source *source)
-{
-	fail_not_member(&source->why, source->node);
-	source->was_removed = true;
-	source->open_at = 0;
-	tfc_sub_close(source->sub);
-	source->sub = NULL;
-	set_held(source, sizeof(*source));
-	make_ready(source);
-}
-
 static int add_members(struct watch_all *all)
 {
 	struct tfc__gateway_member member = {NULL};
@@ -369,9 +358,15 @@ static void on_members(struct tfc__observer *observer, const void *user)
 	struct watch_all *all = tfc__container_of(observer, struct watch_all, members);
 	const struct tfc__member_event *event = user;
 	struct source *source = find_source(all, event->member->name);
-	if (event->change == TFC__MEMBER_REMOVED && source && !source->is_here)
-		remove_source(source);
-	else if (event->change != TFC__MEMBER_REMOVED && (!source || source->was_removed)) {
+	if (event->change == TFC__MEMBER_REMOVED && source && !source->is_here) {
+		fail_not_member(&source->why, source->node);
+		source->was_removed = true;
+		source->open_at = 0;
+		tfc_sub_close(source->sub);
+		source->sub = NULL;
+		set_held(source, sizeof(*source));
+		make_ready(source);
+	} else if (event->change != TFC__MEMBER_REMOVED && (!source || source->was_removed)) {
 		if (add_members(all) < 0)
 			set_timer(all, tfc__now() + TFC__SECOND);
 	} else if (source && source->open_at)
