@@ -17,20 +17,6 @@ static void conclude_if_complete(struct tfc__core *core)
 		tfc__judge_response(core);
 }
 
-static bool is_of_interest(const struct tfc__core *core, const struct task *t)
-{
-	return t->node != TFC__NO_NODE &&
-	       (core->query == QUERY_INHERITED || tfc__task_is_alive(t) || t == core->suspect);
-}
-
-static void request_query(struct tfc__core *core, uint32_t node)
-{
-	tfc__order_add(core, node, TFC__ORDER_QUERY, NULL)->number = core->query_number;
-	for (uint32_t i = 0; i < core->task_count; i++)
-		if (core->tasks[i].node == node)
-			core->tasks[i].query_node = node;
-}
-
 void tfc__query_nodes(struct tfc__core *core)
 {
 	core->query_number++;
@@ -38,8 +24,15 @@ void tfc__query_nodes(struct tfc__core *core)
 		core->tasks[i].query_node = TFC__NO_NODE;
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		const struct task *t = &core->tasks[i];
-		if (t->query_node == TFC__NO_NODE && is_of_interest(core, t))
-			request_query(core, t->node);
+		bool is_of_interest = core->query == QUERY_INHERITED || tfc__task_is_alive(t) ||
+				      t == core->suspect;
+		uint32_t node = t->node;
+		if (t->query_node != TFC__NO_NODE || node == TFC__NO_NODE || !is_of_interest)
+			continue;
+		tfc__order_add(core, node, TFC__ORDER_QUERY, NULL)->number = core->query_number;
+		for (uint32_t k = 0; k < core->task_count; k++)
+			if (core->tasks[k].node == node)
+				core->tasks[k].query_node = node;
 	}
 	conclude_if_complete(core); /* the suspect's node may be lost by now */
 }

@@ -11,9 +11,41 @@ static struct launch *launch_of(struct tfc__link *link)
 	return tfc__container_of(link, struct launch, link);
 }
 
-static uint32_t task_of(const struct tfc__maintainer *maintainer, struct launch *launch)
+void tfc__maintainer_drop_spec(struct tfc__maintainer *maintainer)
 {
-	return (uint32_t)(tfc__container_of(launch, struct seen, launch) - maintainer->seen);
+	if (!maintainer->spec_generation)
+		return;
+	maintainer->spec_generation = 0;
+	for (uint32_t i = 0; i < maintainer->link_count; i++)
+		maintainer->links[i]->spec_generation = 0;
+}
+
+/* Makes the cluster spec of a generation from the addresses that the agents have reported. */
+static int make_spec(struct tfc__maintainer *maintainer, uint32_t generation, tfc_error *error)
+{
+	const tfc_job *job = maintainer->info.job;
+	const struct seen *seen = maintainer->seen;
+	tfc_spec *spec;
+	int code = TFC_OK;
+	if (maintainer->spec && maintainer->spec_generation == generation)
+		return TFC_OK;
+	if (tfc_spec_new(&spec) < 0)
+		return tfc__fail_nomem(error, "cluster");
+	for (uint32_t r = 0; r < job->role_count; r++) {
+		const struct tfc__role *role = &job->roles[r];
+		bool is_in_cluster = tfc__role_is_in_cluster(role->name);
+		for (uint32_t i = 0; i < role->count && code == TFC_OK; i++, seen++)
+			if (is_in_cluster && seen->address)
+				code = tfc_spec_add(spec, role->name, i, seen->address, error);
+	}
+	if (code < 0) {
+		tfc_spec_free(spec);
+		return code;
+	}
+	tfc_spec_free(maintainer->spec);
+	maintainer->spec = spec;
+	maintainer->spec_generation = generation;
+	return TFC_OK;
 }
 
 static void order_launch(struct tfc__maintainer *maintainer, uint32_t task)
@@ -32,7 +64,7 @@ static void order_launch(struct tfc__maintainer *maintainer, uint32_t task)
 	int code = tfc__journal_promise(maintainer->journal, maintainer->task_count);
 	if (code < 0)
 		tfc__fail_nomem(&error, "cluster");
-	else if ((code = tfc__maintainer_make_spec(maintainer, launch.generation, &error)) < 0)
+	else if ((code = make_spec(maintainer, launch.generation, &error)) < 0)
 		tfc__log(maintainer->ctx, TFC_LOG_ERROR, "cluster", maintainer->info.id,
 			 "cannot make the cluster spec: %s", error.text);
 	if (code < 0) {
@@ -102,8 +134,11 @@ void tfc__maintainer_launch_kept(struct tfc__work *work)
 	maintainer->busy++;
 	maintainer->is_stepping = true; /* hooks of the host are called inside */
 	while (!tfc__list_is_empty(&maintainer->launches) &&
-	       launch_of(maintainer->launches.next)->mark <= kept)
-		order_launch(maintainer, task_of(maintainer, launch_of(maintainer->launches.next)));
+	       launch_of(maintainer->launches.next)->mark <= kept) {
+		const struct launch *next = launch_of(maintainer->launches.next);
+		const struct seen *seen = tfc__container_of(next, struct seen, launch);
+		order_launch(maintainer, (uint32_t)(seen - maintainer->seen));
+	}
 	maintainer->is_stepping = false;
 	if (tfc__list_is_empty(&maintainer->launches))
 		tfc__observer_remove(&maintainer->reader);

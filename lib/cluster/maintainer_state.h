@@ -4,11 +4,10 @@
  * maintainer.c        opening, closing, steps of the core
  * maintainer_links.c  the agents of its nodes
  * maintainer_agents.c requests to agents, and their events
- * maintainer_launch.c launches, ordered once they are stored
+ * maintainer_launch.c launches, ordered once they are stored, and the cluster spec that they need
  * maintainer_place.c  nodes for tasks, and the capacity they use
  * maintainer_report.c   the journal
  * maintainer_upstream.c  workers that follow the host's data
- * maintainer_spec.c   the cluster spec, from the addresses that agents reported
  */
 #ifndef TFC_CLUSTER_MAINTAINER_STATE_H
 #define TFC_CLUSTER_MAINTAINER_STATE_H
@@ -140,6 +139,8 @@ void tfc__maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
 void tfc__maintainer_notify_failures(struct tfc__work *work);
 
 /* maintainer_launch.c */
+/* Call when an address has changed: the next launch on each node needs another spec. */
+void tfc__maintainer_drop_spec(struct tfc__maintainer *maintainer);
 void tfc__maintainer_note_launch(struct tfc__maintainer *maintainer,
 				 const struct tfc__task_order *order);
 /* Returns whether a launch was pending. */
@@ -181,11 +182,5 @@ const char *const *tfc__maintainer_extra_env(const struct tfc__maintainer *maint
 /* maintainer_report.c */
 void tfc__maintainer_notify(struct tfc__maintainer *maintainer, uint32_t kind,
 			    const struct tfc__core_action *action);
-
-/* maintainer_spec.c */
-/* Call when an address has changed: the next launch on each node needs another spec. */
-void tfc__maintainer_drop_spec(struct tfc__maintainer *maintainer);
-int tfc__maintainer_make_spec(struct tfc__maintainer *maintainer, uint32_t generation,
-			      tfc_error *error);
 
 #endif
