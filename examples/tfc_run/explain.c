@@ -112,16 +112,8 @@ static bool print_json(const char *text)
 
 static void print_plans(const tfc_explanation *explanation)
 {
-	static const char *const strategies[] = {
-		[TFC_STRATEGY_AUTO] = "auto",
-		[TFC_STRATEGY_MULTI_WORKER_MIRRORED] = "multi_worker_mirrored",
-		[TFC_STRATEGY_PARAMETER_SERVER] = "parameter_server",
-		[TFC_STRATEGY_NONE] = "none",
-	};
 	const tfc_task_plan *plan;
-	size_t known = sizeof(strategies) / sizeof(strategies[0]);
-	printf("strategy %s\n",
-	       explanation->strategy < known ? strategies[explanation->strategy] : "?");
+	printf("strategy %s\n", tfc_strategy_name(explanation->strategy));
 	for (uint32_t i = 0; (plan = tfc_explanation_task(explanation, i)); i++)
 		print_task(plan);
 }

@@ -44,6 +44,10 @@ enum tfc_strategy {
 	TFC_STRATEGY_NONE = 3,
 };
 
+/** "auto", ..., as a job file has it; "?" for an unknown one. A static string. Thread: any.
+ * Errors: none. */
+TFC_API const char *tfc_strategy_name(uint32_t strategy);
+
 /** Makes an empty spec. The caller owns it and frees it with tfc_spec_free. Errors: TFC_ENOMEM. */
 TFC_API int tfc_spec_new(tfc_spec **ret_spec);
 

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "job/job_keys.h"
 #include "proc/proc.h"
 #include <tfcluster/spec.h>
 
@@ -279,16 +278,10 @@ static const tfc_task_plan no_plan = {.size = sizeof(no_plan),
 				      .env = no_names};
 static const struct tfc__fields plan_fields = TFC__FIELDS(plan_rows, tfc_task_plan, &no_plan);
 
-static const char *name_strategy(uint32_t strategy)
-{
-	const struct tfc__json_key *key = tfc__keys_find(&tfc__job_keys, "strategy");
-	return strategy <= TFC_STRATEGY_NONE ? key->names[strategy] : "?";
-}
-
 #define EXPLANATION(...) TFC__FIELD(tfc_explanation, __VA_ARGS__)
 static const struct tfc__field explanation_rows[] = {
 	EXPLANATION("strategy", TFC__UINT, strategy, TFC__V0_3, .json = "strategy", .shown = ANY,
-		    .word = name_strategy),
+		    .word = tfc_strategy_name),
 	EXPLANATION("name", TFC__STRING, name, TFC__V0_3, .json = "name", .shown = ANY),
 	EXPLANATION("tasks", TFC__MESSAGES, tasks, TFC__V0_3,
 		    .count = offsetof(tfc_explanation, task_count), .max = ITEMS_MAX,

@@ -5,6 +5,7 @@
 
 #include "job/job.h"
 #include "spec/ranks.h"
+#include "spec/spec.h"
 
 #define MAX_SECONDS 1e9 /* 31 years */
 #define MAX_TASKS 100000
@@ -14,8 +15,6 @@
 
 /* The names are in the order of their enum. */
 static const char *const topologies[] = {"full", "partial", NULL};
-static const char *const strategies[] = {"auto", "multi_worker_mirrored", "parameter_server",
-					 "none", NULL};
 static const char *const restart_ons[] = {"retryable", "failure", "never", NULL};
 static const char *const scopes[] = {"auto", "task", "group", "coordinator", NULL};
 static const char *const successes[] = {"auto", "chief", "worker0", "all_workers", "driver", NULL};
@@ -101,7 +100,7 @@ static const char *const isolations[] = {"auto", "plain", "cgroup", "pidns", NUL
 static const struct tfc__json_key job_keys[] = {
 	TEXT("name", struct tfc_job, name),
 	CHOICE("framework", struct tfc_job, framework, tfc__framework_names),
-	CHOICE("strategy", struct tfc_job, strategy, strategies),
+	CHOICE("strategy", struct tfc_job, strategy, tfc__strategy_names),
 	{.path = "argv", .kind = TFC__KEY_LIST, AT(struct tfc_job, argv)},
 	{.path = "env", .kind = TFC__KEY_ENV, AT(struct tfc_job, env)},
 	{.path = "secret_env", .kind = TFC__KEY_SECRETS, AT(struct tfc_job, secret_env)},

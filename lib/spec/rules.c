@@ -90,6 +90,19 @@ int tfc__rules_index(enum tfc__task_type type, uint32_t task_index, tfc_error *e
 	return 0;
 }
 
+const char *const tfc__strategy_names[] = {
+	[TFC_STRATEGY_AUTO] = "auto",
+	[TFC_STRATEGY_MULTI_WORKER_MIRRORED] = "multi_worker_mirrored",
+	[TFC_STRATEGY_PARAMETER_SERVER] = "parameter_server",
+	[TFC_STRATEGY_NONE] = "none",
+	NULL,
+};
+
+const char *tfc_strategy_name(uint32_t strategy)
+{
+	return strategy <= TFC_STRATEGY_NONE ? tfc__strategy_names[strategy] : "?";
+}
+
 int tfc__rules_strategy(const tfc_spec *spec, enum tfc_strategy strategy, tfc_error *error,
 			enum tfc_strategy *ret_strategy)
 {

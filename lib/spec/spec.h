@@ -92,6 +92,9 @@ int tfc__rules_type(const char *task_type, uint32_t task_index, tfc_error *error
 /* Checks whether tasks of a type may have this index at all. Returns 0 or TFC_ESPEC. */
 int tfc__rules_index(enum tfc__task_type type, uint32_t task_index, tfc_error *error);
 
+/* In the order of the enum, then NULL. */
+extern const char *const tfc__strategy_names[];
+
 /* Resolves TFC_STRATEGY_AUTO; any other strategy resolves to itself. TFC_EINVAL for a value outside
  * the enum. */
 int tfc__rules_strategy(const tfc_spec *spec, enum tfc_strategy strategy, tfc_error *error,

@@ -280,6 +280,8 @@ class SchemaTest(unittest.TestCase):
         self.assertEqual(job["state"]["enum"] + ["damaged", "?"], names("tfc_job_state_name", 11))
         self.assertEqual(task["state"]["enum"] + ["?"], names("tfc_task_state_name", 11))
         self.assertEqual(job["reason"]["enum"] + ["?"], names("tfc_end_reason_name", 14))
+        strategy = SCHEMAS["explanation"]["properties"]["strategy"]
+        self.assertEqual(strategy["enum"][1:] + ["?"], names("tfc_strategy_name", 5))
 
 
 if __name__ == "__main__":
