@@ -45,9 +45,10 @@ enum tfc_transport_flags {
 };
 
 enum tfc_pipe_flags {
-	TFC_PIPE_FLAG_HAS_USER =
-		1,                 /* uid, gid and groups are those of the other end, for certain */
-	TFC_PIPE_FLAG_IS_NODE = 2, /* the transport guarantees that the other end is a node */
+	/* uid, gid and groups are certain to be those of the other end */
+	TFC_PIPE_FLAG_HAS_USER = 1,
+	/* the transport guarantees that the other end is a node */
+	TFC_PIPE_FLAG_IS_NODE = 2,
 };
 
 enum {
@@ -57,12 +58,12 @@ enum {
 /* Who is at the other end of a pipe. */
 typedef struct tfc_pipe_info {
 	uint32_t size;
-	uint32_t flags;       /* enum tfc_pipe_flags; 0: unknown, and without a key refused */
+	uint32_t flags;       /* enum tfc_pipe_flags; 0: unknown, refused unless it has a key */
 	uint32_t uid;         /* with TFC_PIPE_FLAG_HAS_USER */
 	uint32_t gid;         /* with TFC_PIPE_FLAG_HAS_USER; UINT32_MAX: unknown */
-	uint32_t pid;         /* or 0 */
+	uint32_t pid;         /* of the other end; 0: unknown */
 	uint32_t group_count; /* entries of groups */
-	uint32_t groups[TFC_PIPE_GROUPS_MAX]; /* supplementary ones, as far as they fit */
+	uint32_t groups[TFC_PIPE_GROUPS_MAX]; /* supplementary groups, as many as fit */
 	char address[128];                    /* where it is, for people to read */
 } tfc_pipe_info;
 
@@ -71,7 +72,8 @@ typedef struct tfc_pipe_info {
  * functions on the context's thread only, and the transport calls tfc_pipe_ready and
  * tfc_listener_accept on that thread only (events of another thread go through tfc_ctx_post).
  * `pipe_impl` and `listener_impl` are the transport's own objects behind one connection and one
- * listener. A function that fails returns an enum tfc_err and sets *error, which is never NULL.
+ * listener. A function that fails returns an enum tfc_err, below 0, and sets *error, which is never
+ * NULL. Only fini may be NULL.
  */
 typedef struct tfc_transport_ops {
 	uint32_t size;      /* sizeof(tfc_transport_ops) */
@@ -80,37 +82,43 @@ typedef struct tfc_transport_ops {
 
 	/* Begins to connect to `address`, scheme included, and sets *ret_pipe_impl. Notifies with
 	 * tfc_pipe_ready once the pipe is connected or has failed; until then describe returns
-	 * TFC_ESTATE. `flags` is of enum tfc_transport_flags. */
+	 * TFC_ESTATE. `flags` is of enum tfc_transport_flags. `pipe` is valid until close; after a
+	 * failure of dial it is not valid. */
 	int (*dial)(void *impl, const char *address, uint32_t flags, tfc_pipe *pipe,
 		    void **ret_pipe_impl, tfc_error *error);
 
-	/* Listens, and passes each connection to tfc_listener_accept. */
+	/* Listens, sets *ret_listener_impl, and passes each connection to tfc_listener_accept.
+	 * `flags` is of enum tfc_transport_flags. `listener` is valid until listener_close. */
 	int (*listen)(void *impl, const char *address, uint32_t flags, tfc_listener *listener,
 		      void **ret_listener_impl, tfc_error *error);
-	/* The address to dial, with the port that was chosen; borrowed. */
+	/* The address to dial, with the port that was chosen. Borrowed: valid until listener_close.
+	 */
 	const char *(*listener_address)(void *listener_impl);
-	/* Accepts no more connections; those that were passed on stay open. */
+	/* Accepts no more connections, and frees listener_impl. Connections that were passed on
+	 * stay open. */
 	void (*listener_close)(void *listener_impl);
 
-	/* TFC_OK; TFC_ESTATE until the pipe is connected; or why it could not connect. `info` is
-	 * zero except for its size. */
+	/* Describes the other end. Returns TFC_OK; TFC_ESTATE until the pipe is connected; or the
+	 * reason why it could not connect. On entry `info` is zero except for its size. */
 	int (*describe)(void *pipe_impl, tfc_pipe_info *info, tfc_error *error);
 
-	/* Returns the number of bytes read; 0 when there are none now: tfc_pipe_ready notifies of
-	 * the next ones; or the failure, TFC_ELOST when the other end has closed. */
+	/* Reads up to `len` bytes and returns their number. Returns 0 when there are none now;
+	 * tfc_pipe_ready notifies of the next ones. Returns below 0 on failure: TFC_ELOST when the
+	 * other end has closed. */
 	int64_t (*read)(void *pipe_impl, void *data, size_t len, tfc_error *error);
 
-	/* Returns the number of bytes accepted, which are sent without a further call; 0 when there
-	 * is no room now; or the failure. Unless all bytes were accepted, tfc_pipe_ready notifies
-	 * when there is room. */
+	/* Returns the number of bytes accepted, which are sent without a further call. Returns 0
+	 * when there is no room now, below 0 on failure. Unless all bytes were accepted,
+	 * tfc_pipe_ready notifies when there is room. */
 	int64_t (*write)(void *pipe_impl, const void *data, size_t len, tfc_error *error);
 
-	/* Which enum tfc_pipe_events the library waits for from now on; both at first. A transport
-	 * that polls may skip the others; notifying of them does no harm. */
+	/* The library waits for `events`, of enum tfc_pipe_events, from now on; for both at first.
+	 * A transport that polls may skip the others; notifying of them does no harm. */
 	void (*want)(void *pipe_impl, uint32_t events);
 
-	/* Ends the connection at once and frees pipe_impl: tfc_pipe_ready must not be called any
-	 * more. Bytes that were accepted still arrive where that is possible. */
+	/* Ends the connection at once and frees pipe_impl. The pipe is then invalid: tfc_pipe_ready
+	 * must not be called any more. Bytes that were accepted still arrive where that is
+	 * possible. */
 	void (*close)(void *pipe_impl);
 
 	void (*fini)(void *impl); /* once, when the context ends; may be NULL */
@@ -125,9 +133,9 @@ typedef struct tfc_transport_ops {
 TFC_API int tfc_transport_ops_init(tfc_transport_ops *ops, uint32_t size);
 
 /**
- * Makes addresses of the scheme usable on this context. `ops` is copied. In a forked child, fini is
- * not called. Thread: the context's. Errors: TFC_EINVAL, TFC_ENOTSUP, TFC_EBUSY (the scheme is
- * registered already), TFC_ENOMEM, TFC_EFORK.
+ * Makes addresses of the scheme usable on this context, until it ends. `ops` is copied. In a forked
+ * child, fini is not called. Thread: the context's. Errors: TFC_EINVAL, TFC_ENOTSUP, TFC_EBUSY (the
+ * scheme is registered already), TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_transport_register(tfc_ctx *ctx, const tfc_transport_ops *ops, void *impl);
 
@@ -139,10 +147,10 @@ TFC_API int tfc_transport_register(tfc_ctx *ctx, const tfc_transport_ops *ops, v
 TFC_API void tfc_pipe_ready(tfc_pipe *pipe, uint32_t events);
 
 /**
- * Called by transports: a connection has been made, behind which is `pipe_impl`. On success
- * *ret_pipe is the library's side, borrowed until ops.close. On failure the transport still owns
- * pipe_impl, and frees it. Calls no function of the table. Thread: the context's. Errors:
- * TFC_EINVAL, TFC_ENOMEM, TFC_EBUSY (too many connections).
+ * Called by transports: a client has connected, and `pipe_impl` is the transport's side of the
+ * connection. On success *ret_pipe is the library's side, borrowed until ops.close. On failure the
+ * transport still owns pipe_impl, and frees it. This call calls no function of the table. Thread:
+ * the context's. Errors: TFC_EINVAL, TFC_ENOMEM, TFC_EBUSY (too many connections).
  */
 TFC_API int tfc_listener_accept(tfc_listener *listener, void *pipe_impl, tfc_pipe **ret_pipe);
 
@@ -158,9 +166,9 @@ enum tfc_membership_flags {
 };
 
 /*
- * A source of members. The library calls both functions while the node is opened or closed, or in
- * dispatch. Every node of a cluster must be given the same names and addresses; the node itself may
- * be among them.
+ * A source of members. The library calls `start` inside tfc_node_open and `stop` when the node is
+ * closed or cannot be opened. Neither may be NULL. Every node of a cluster must be given the same
+ * names and addresses; the node itself may be among them.
  */
 typedef struct tfc_membership_ops {
 	uint32_t size;
@@ -192,9 +200,9 @@ TFC_API int tfc_membership_put(tfc_membership *membership, const tfc_member_info
  * TFC_ESTATE (it is the node itself), TFC_EFORK. */
 TFC_API int tfc_membership_remove(tfc_membership *membership, const char *name);
 
-/** Sets the state of a member (enum tfc_member_state); a new member is suspect. Thread: the
- * context's. Errors: TFC_EINVAL, TFC_ENOENT (no such member), TFC_ESTATE (without
- * TFC_MEMBERSHIP_REPORTS_STATES), TFC_EFORK. */
+/** Sets the state of a member (enum tfc_member_state); a new member is suspect. The state of the
+ * node itself does not change. Thread: the context's. Errors: TFC_EINVAL, TFC_ENOENT (no such
+ * member), TFC_ESTATE (without TFC_MEMBERSHIP_REPORTS_STATES), TFC_EFORK. */
 TFC_API int tfc_membership_set_state(tfc_membership *membership, const char *name, uint32_t state);
 
 /* ---- store: where jobs outlive the process */
@@ -206,43 +214,50 @@ typedef struct tfc_store_value {
 	const char *key;   /* "jobs/0123456789abcdef/record" */
 	const void *data;  /* NULL: the record exists, but is damaged */
 	uint64_t len;      /* bytes of data */
-	uint64_t version;  /* grows with each write of the key; never 0, never reused */
+	/* Grows with each write of the key, also after the key was removed; never 0, never reused
+	 */
+	uint64_t version;
 } tfc_store_value;
 
 /*
  * Completes one request: the store calls it exactly once for each, in dispatch of the context or
- * inside the request itself (from another thread, through tfc_ctx_post). code: 0 or an enum
- * tfc_err. values: the records that were requested; of a put, the new version. text: a message
- * about a failure, or NULL.
+ * inside the request itself. A store with threads of its own calls it through tfc_ctx_post. code: 0
+ * or an enum tfc_err. values, count: the records that were read; after a put, one record with the
+ * key's new version; else NULL and 0. They are borrowed: the library copies what it keeps. text: a
+ * message about a failure, or NULL.
  */
 typedef void (*tfc_store_done)(void *request, int32_t code, const tfc_store_value *values,
 			       uint32_t count, const char *text);
 
 /*
  * A store of the host's own. The library makes one request at a time: the next one follows the
- * completion of the one before. A key is made of parts of [A-Za-z0-9._-] with '/' between them, at
- * most 255 bytes; no part begins with a dot, and no key is the folder of another. Values have at
- * most 8 MiB. Pointers are borrowed for the call.
+ * completion of the one before. When the node is closed, the library makes the remaining writes and
+ * removals without waiting for their completion, and calls `close`. A key is made of parts of
+ * [A-Za-z0-9._-] with '/' between them, at most 255 bytes; no part begins with a dot, and no key is
+ * the folder of another. Values have at most 8 MiB. Pointers are borrowed: valid during the call.
+ * Only one node at a time may use a store. Only close may be NULL.
  */
 typedef struct tfc_store_ops {
 	uint32_t size;     /* sizeof(tfc_store_ops) */
 	uint32_t reserved; /* 0 */
 	/* Reads one value. TFC_ENOENT: no such key. TFC_EPARSE: it is damaged. */
 	void (*get)(void *impl, const char *key, tfc_store_done done, void *request);
-	/* Reads all values below a prefix that ends in '/', in the order of the keys' bytes.
-	 * TFC_EPARSE: some are damaged; these come without data, the others with it. */
+	/* Reads all values below a prefix that ends in '/' or is "", in the order of the keys'
+	 * bytes; none is a success. TFC_EPARSE: some are damaged; these come without data, the
+	 * others with it. */
 	void (*list)(void *impl, const char *prefix, tfc_store_done done, void *request);
 	/* Writes a value, which survives any crash once `done` was called with 0. `version`: the
 	 * version that the key must have; 0: the key must not exist; UINT64_MAX: any. TFC_ESTATE:
 	 * it has another version. TFC_ENOSPC, TFC_EACCES, TFC_ESYS: not written, the old value is
-	 * unchanged. */
+	 * unchanged. Any other code: it may have been written; the library reads the key or writes
+	 * it again. */
 	void (*put)(void *impl, const char *key, const void *data, uint64_t len, uint64_t version,
 		    tfc_store_done done, void *request);
 	/* Removes a key (TFC_ENOENT: there is none), or all keys below a prefix that ends in '/',
-	 * either all of them or none. */
+	 * either all of them or none; a prefix without keys is a success. */
 	void (*remove)(void *impl, const char *key, tfc_store_done done, void *request);
-	/* The library has finished with the store; open requests are no longer to be completed. May
-	 * be NULL. */
+	/* The library has finished with the store: pending requests must not be completed any more.
+	 * May be NULL. */
 	void (*close)(void *impl);
 } tfc_store_ops;
 

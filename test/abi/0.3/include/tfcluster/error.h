@@ -1,13 +1,18 @@
 /*
- * What can go wrong, and where to read the sentence about it.
+ * Error codes and messages.
  *
- * Every call that can fail returns an int: 0 or more is success, below 0 is one of enum tfc_err.
- * The sentence goes into a struct tfc_error: calls on a context keep it there (tfc_ctx_error),
- * calls on plain values (tfc_spec, tfc_job, tfc_bundle) take a pointer to one, which may be NULL.
+ * A call that can fail returns an int: 0 or more is success, below 0 is one of enum tfc_err. A call
+ * that fails leaves its outputs (ret_x) unchanged. A parameter `error`, which may be NULL, receives
+ * the message of a failure. Other calls on a context, or on a handle under it, leave the message in
+ * the context (tfc_ctx_error). A call with neither sets no message, nor do tfc_ctx_post and
+ * tfc_ctx_wake.
+ *
+ * A call may fail with TFC_EINVAL for a NULL argument also where its comment does not list it.
  */
 #ifndef TFCLUSTER_ERROR_H
 #define TFCLUSTER_ERROR_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <tfcluster/export.h>
 
@@ -51,9 +56,9 @@ enum tfc_err {
 };
 
 /**
- * One failure. The layout is frozen. `text` is one line that names the thing and the remedy; it
- * already holds the lower layer's words. `component` is a static string. A struct of zeros is as
- * good as TFC_ERROR_INIT.
+ * One failure. The layout never changes. `text` is one line: what failed, why, and the remedy where
+ * there is one. It includes the message of the cause. `component` is a static string; NULL while
+ * nothing has failed. A struct of zeros is as good as TFC_ERROR_INIT.
  */
 typedef struct tfc_error {
 	int32_t code;          /* enum tfc_err; 0 when nothing failed yet */
@@ -62,9 +67,9 @@ typedef struct tfc_error {
 	char text[1024];       /* one line, no newline, always terminated */
 } tfc_error;
 
-#define TFC_ERROR_INIT       \
-	{                    \
-		0, 0, "", "" \
+#define TFC_ERROR_INIT         \
+	{                      \
+		0, 0, NULL, "" \
 	}
 
 /**

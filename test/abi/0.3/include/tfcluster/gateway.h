@@ -1,17 +1,26 @@
 /*
  * The gateway: where jobs are submitted, listed, stopped and followed.
  *
- * Requests are asynchronous: each calls its tfc_reply_fn exactly once, inside dispatch, unless the
- * call that made the request returned an error. A subscription replays the events and the output of
- * a job from the beginning, and follows the job to its end.
+ * Requests are asynchronous. If the call that makes a request returns 0, its tfc_reply_fn runs
+ * exactly once, inside dispatch. A reply is dropped only if the context ends first, or if
+ * tfc_sub_close cancels a tfc_gateway_run. A subscription replays the events and the output of a
+ * job from the beginning, and follows the job to its end.
  *
- * With several machines, every reply may also be TFC_EACCES (the key, the user or the host's
- * `authorize` does not permit the request), TFC_EUNREACH (no node answers), TFC_ELOST (the node
- * that maintains the job cannot be reached now), TFC_EAGAIN (the node is still reading its store),
- * TFC_ETOOBIG (the response is over 16 MiB) or TFC_ETIMEDOUT.
+ * `job` is a job's id, an unambiguous prefix of an id, or a name, which means the latest job with
+ * that name. A name has precedence over a prefix. The reply to a request about one job may be
+ * TFC_ENOENT (no such job), TFC_EINVAL (the prefix is ambiguous) or TFC_EPARSE (the job's record is
+ * damaged).
  *
- * All requests also fail with TFC_EINVAL (fn is NULL), TFC_ESTATE (the node is closed), TFC_ENOMEM
- * and TFC_EFORK. `options` and `ret_op` may be NULL.
+ * Every reply may also be TFC_EACCES (the key, the user or the host's `authorize` does not permit
+ * the request), TFC_EUNREACH (no node answers), TFC_ELOST (a node that the request needs cannot be
+ * reached now), TFC_EAGAIN (the node is still reading its store, or a client's limit is reached),
+ * TFC_ETOOBIG (the response is over 16 MiB), TFC_ETIMEDOUT, TFC_ECANCELED (tfc_op_cancel, or the
+ * gateway was closed), TFC_ESTATE (the node in this process was closed), TFC_ENOTSUP (the node's
+ * version is incompatible) or TFC_ENOMEM.
+ *
+ * All request calls fail with TFC_EINVAL (gateway or fn is NULL), TFC_ENOTSUP (see
+ * tfc_ctx_options_init), TFC_ESTATE (the node is closed), TFC_ENOMEM and TFC_EFORK. They copy their
+ * arguments. `options` and `ret_op` may be NULL; *ret_op is for tfc_op_cancel.
  */
 #ifndef TFCLUSTER_GATEWAY_H
 #define TFCLUSTER_GATEWAY_H
@@ -39,12 +48,14 @@ typedef struct tfc_gateway_options {
 	/* "unix:PATH" or "tcp://HOST:PORT" of a node, or several addresses separated by commas: the
 	 * first node that answers is used; copied */
 	const char *address;
-	const char *key_file; /* the client's key, read at once; NULL: none, as over unix */
-	/* with an address: the bundle of a job is packed in a private directory below it before it
-	 * is sent; the directory is removed with the gateway; NULL: /tmp; copied */
+	const char *key_file; /* the client's key, read by tfc_gateway_open; NULL: none */
+	/* With `address`: where the gateway makes the private directory in which it packs bundles
+	 * before it sends them, and which it removes when it is closed. NULL: "/tmp"; copied */
 	const char *temp_dir;
-	uint32_t reconnect_ms; /* how long to retry after a connection is lost; 0: 300000 */
-	uint32_t reserved;     /* 0 */
+	/* How long submits and subscriptions retry after a connection is lost; 0: 300000. Other
+	 * requests fail after a few attempts. If the first connection fails, nothing retries. */
+	uint32_t reconnect_ms;
+	uint32_t reserved; /* 0 */
 } tfc_gateway_options;
 
 #define TFC_GATEWAY_OPTIONS_INIT                                 \
@@ -57,20 +68,22 @@ TFC_API int tfc_gateway_options_init(tfc_gateway_options *options, uint32_t size
 
 /**
  * Opens a gateway of a node in this process, or of a node elsewhere. The connection to a node
- * elsewhere is made with the first request. When it is lost, it is made again as long as a request
- * or a subscription needs it; subscriptions continue where they were. The caller owns *ret_gateway.
- * Thread: the context's. Errors: TFC_EINVAL (neither node nor address, or both), TFC_ENOENT,
- * TFC_EACCES or TFC_EPARSE (the key file), TFC_ENOTSUP, TFC_ENOMEM, TFC_EFORK.
+ * elsewhere is made with the first request. If the connection is lost while a request or a
+ * subscription needs it, the gateway connects again (reconnect_ms), and subscriptions continue
+ * where they were. The caller owns *ret_gateway. Thread: the context's. Errors: TFC_EINVAL (neither
+ * node nor address, or both; a node of another context), TFC_ENOENT, TFC_EACCES or TFC_EPARSE (the
+ * key file), TFC_ENOTSUP, TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_gateway_open(tfc_ctx *ctx, const tfc_gateway_options *options,
 			     tfc_gateway **ret_gateway);
 
 /**
- * Opens a gateway from one JSON object, for bindings, which then need no struct of options: on
- * `node`, or with `node` NULL on the node at the key "gateway". Keys: "gateway" (the address),
- * "key" (the key file), "connect" and "reconnect" (seconds), "temp-dir"; see tfc_gateway_options.
- * `file` is a name for messages, or NULL. The caller owns *ret_gateway. Thread: the context's.
- * Errors: TFC_EPARSE and TFC_EINVAL, which name the key and its line; those of tfc_gateway_open.
+ * Opens a gateway from one JSON object, for bindings, which then need no struct of options. With
+ * `node` it is a gateway of that node; with `node` NULL, of the node at the address in the key
+ * "gateway". The other keys are "key" (the key file), "connect" and "reconnect" (seconds, such as
+ * 0.5) and "temp-dir"; see tfc_gateway_options. `file` is a name for messages, or NULL. The caller
+ * owns *ret_gateway. Thread: the context's. Errors: TFC_EPARSE and TFC_EINVAL, which name the key
+ * and its line; those of tfc_gateway_open.
  */
 TFC_API int tfc_gateway_open_json(tfc_ctx *ctx, tfc_node *node, const char *json, size_t len,
 				  const char *file, tfc_gateway **ret_gateway);
@@ -86,14 +99,16 @@ TFC_API void tfc_gateway_close(tfc_gateway *gateway);
 typedef struct tfc_reply {
 	uint32_t size;
 	int32_t code;           /* 0 or an enum tfc_err */
-	const tfc_error *error; /* its text when code is below 0 */
-	const char *text;       /* the result: a job id or JSON; "" on failure */
-	size_t len;             /* bytes of text */
-	/* Of a submit, whatever the code is: the node id of its home, which is the node named by
-	 * tfc_submit_options.home, or else the first node that was sent any part of the submit (a
-	 * node in this process always counts as such). When code is TFC_ELOST, TFC_ETIMEDOUT or
-	 * TFC_ECANCELED, the job may exist on that node, and on no other. "": nothing was sent, and
-	 * there is no job. "" for all other requests. */
+	const tfc_error *error; /* the failure, if code is below 0; never NULL */
+	/* The result: a job id, JSON or lines, NUL-terminated; "" on failure, and if the request
+	 * has no result */
+	const char *text;
+	size_t len; /* bytes of text, without the NUL */
+	/* Of a submit, also of a failed one: the node id of its home. That is
+	 * tfc_submit_options.home, else the node of the gateway if it is in this process, else the
+	 * first node that was sent any part of the submit. When code is TFC_ELOST, TFC_ETIMEDOUT or
+	 * TFC_ECANCELED, the job may exist on its home, and on no other node. "": nothing was sent,
+	 * and there is no job; or the reply is to another request. */
 	const char *home;
 	const tfc_jobs *jobs;               /* of tfc_gateway_jobs; else NULL */
 	const tfc_job_info *job;            /* of tfc_gateway_describe; else NULL */
@@ -101,6 +116,7 @@ typedef struct tfc_reply {
 	const tfc_explanation *explanation; /* of tfc_gateway_explain; else NULL */
 } tfc_reply;
 
+/** Runs once, in dispatch. `reply` is borrowed: valid during the callback. */
 typedef void (*tfc_reply_fn)(void *user, const tfc_reply *reply);
 
 /* Options that all requests have. */
@@ -123,13 +139,15 @@ typedef struct tfc_submit_options {
 	uint32_t timeout_ms;   /* the request's deadline; 0: none */
 	const void *host_tag;  /* bytes of the host's own, in every event and hook; copied */
 	uint64_t host_tag_len; /* in bytes, at most 4096 */
-	/* A name of the submitter's own for this submit, at most 64 bytes, which makes it
-	 * idempotent: a second submit with the same key and the same job returns the id of the
-	 * first, also when that job was forgotten within the last 24 hours. The key belongs to the
-	 * user who submits; only the submit's home knows it. NULL: none. */
+	/* Makes the submit idempotent: a name that the submitter chooses for this submit, at most
+	 * 64 bytes. A second submit with the same key and the same job returns the id of the first
+	 * job, also if that job was forgotten within the last 24 hours (a node keeps 10,000 keys of
+	 * forgotten jobs). The key belongs to the user who submits; only the submit's home knows
+	 * it. NULL: none; copied */
 	const char *client_key;
-	/* Reports how many bytes of the job's bundle have reached the node. Runs in dispatch, with
-	 * the request's user; not called when the node has the bundle already. NULL: none. */
+	/* Reports how many bytes of the job's bundle the node has received. Runs in dispatch, with
+	 * the request's user; not called if the node has the bundle already. `sent` may decrease
+	 * over a new connection. NULL: none. */
 	void (*progress)(void *user, uint64_t sent, uint64_t total);
 	/* The node that is to accept the submit: 32 hex digits, `node_id` of tfc_gateway_members;
 	 * needs client_key; copied. A host that must submit exactly once, also when it crashes in
@@ -164,8 +182,9 @@ TFC_API int tfc_submit_options_init(tfc_submit_options *options, uint32_t size);
  * user), TFC_EPARSE (the stored record of the client_key is damaged), TFC_ELOST, TFC_ENOSPC or
  * TFC_ESYS (the job cannot be stored), TFC_EARCHIVE (the bundle cannot be packed, or arrived
  * damaged), TFC_ETOOBIG, TFC_EBUSY (too many bundles are being sent to the node), TFC_EACCES (the
- * job has secrets, and the connection is tcp without a key), TFC_ENOMEM, TFC_ETIMEDOUT,
- * TFC_ECANCELED, TFC_EFORK.
+ * job has secrets, and the connection is tcp without a key), TFC_ENOTSUP (the node's store keeps no
+ * secrets, or the bundle would have to go to its home through another node), TFC_ENOMEM,
+ * TFC_ETIMEDOUT, TFC_ECANCELED, TFC_EFORK.
  */
 TFC_API int tfc_gateway_submit(tfc_gateway *gateway, const tfc_job *job,
 			       const tfc_submit_options *options, tfc_reply_fn fn, void *user,
@@ -190,46 +209,49 @@ TFC_API int tfc_stop_options_init(tfc_stop_options *options, uint32_t size);
 /**
  * Stops a job: SIGTERM, the grace period of each task, SIGKILL. The reply comes as soon as the stop
  * has begun; subscriptions report the end. A second stop with is_kill ends the grace period.
- * Thread: the context's. Errors in the reply: TFC_ENOENT (no such job), TFC_ESTATE (the job has
- * ended otherwise).
+ * Stopping a stopped job is a success. Thread: the context's. Errors in the reply: those of
+ * requests about one job, TFC_ESTATE (the job has succeeded or failed).
  */
 TFC_API int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_options *options,
 			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /**
- * Explains a job without running it: tfc_reply.explanation, and the same as a JSON object with its
- * strategy, and for each task the node, address, port, cwd, argv and env that it would get. The
- * ports are those that the pool would give now, and are held only during the call. The job id in
- * paths and variables is all zeros. `env` has the variables that differ from the node's own
- * environment; `inherited` is the number of the others. null stands for each value of secret_env.
- * Hooks are not called. Thread: the context's. Errors in the reply: those of tfc_job_validate, of
- * tfc_port_acquire and of tfc_spec_tf_config, TFC_ENOENT (a secret or a user does not exist),
- * TFC_ENOMEM.
+ * Explains a job without running it. The reply has tfc_reply.explanation, and the same as a JSON
+ * object: strategy, name, and for each task the node, address, port, cwd, argv and env that it
+ * would get. The ports are those that the pool would give now; they are not held afterwards. The
+ * job id in paths and variables is all zeros. `env` has the variables that differ from the
+ * node's own environment, and null for each value of secret_env; `inherited` is the number of the
+ * other variables. Hooks are not called. Thread: the context's. Errors in the reply: those of
+ * tfc_job_validate, of tfc_port_acquire and of tfc_spec_tf_config, TFC_ENOENT (a secret or a user
+ * does not exist), TFC_ENOMEM.
  */
 TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,
 				const tfc_request_options *options, tfc_reply_fn fn, void *user,
 				tfc_op **ret_op);
 
 /**
- * Lists the jobs of all nodes: tfc_reply.jobs, and the same as a JSON object. `jobs` has for each
- * job: job (the id), name, state, text, maintainer (a node), generation, epoch, submitted, started,
- * ended, age_s, `task_count`, `ready` (how many of its tasks are), `restarts` (of its tasks, in
- * all) and `nodes` (where its tasks are, at most 64); of an ended job also reason, exit and
- * decided_by. `not_asked` has `node` and `reason` of each node whose jobs are missing: it cannot be
- * reached, does not answer within 3 s, or refuses. Ended jobs are listed until they are forgotten.
- * A job whose record in the store is damaged has the state "damaged", and its text says what is
- * wrong. Thread: the context's. Errors: those of all requests.
+ * Lists the jobs of all nodes. Ended jobs are listed until they are forgotten. The reply has
+ * tfc_reply.jobs, and the same as a JSON object with two lists.
+ *
+ * `jobs` has for each job: job (the id), name, state, text, maintainer (a node), generation, epoch,
+ * submitted, started, ended, age_s, task_count, ready (the number of ready tasks), restarts (of all
+ * its tasks) and nodes (where its tasks are, at most 64). An ended job also has reason, exit and
+ * decided_by. Times are UTC, "2026-11-23T08:44:54.000000Z". A job whose record in the store is
+ * damaged has the state "damaged", and its text says what is wrong.
+ *
+ * `not_asked` has node and reason of each node whose jobs are missing, because it cannot be
+ * reached, does not answer within 3 s, or refuses. Thread: the context's. Errors: those of all
+ * requests.
  */
 TFC_API int tfc_gateway_jobs(tfc_gateway *gateway, const tfc_request_options *options,
 			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /**
- * Describes one job: tfc_reply.job with its tasks, and the same as a JSON object, which has the
- * keys of a listed job and `tasks`: task, node, address, pid, attempt, generation, started,
- * isolation, state, restarts_left and last_end. A task among the first 128 that is not ready yet,
- * or that was stopped by SIGSTOP, also has `doing`: what its processes are doing, for people. `job`
- * is an id, an unambiguous prefix of an id, or a name. Thread: the context's. Errors in the reply:
- * TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_EPARSE (the job's record is damaged).
+ * Describes one job. The reply has tfc_reply.job with its tasks, and the same as a JSON object: the
+ * keys of a listed job, and `tasks`. Each task has task, node, address, pid, attempt, generation,
+ * started, isolation, state, restarts_left and last_end. A task among the first 128 that is not
+ * ready yet, or that was stopped by SIGSTOP, also has `doing`: what its processes are doing, for
+ * people. Thread: the context's. Errors in the reply: those of requests about one job.
  */
 TFC_API int tfc_gateway_describe(tfc_gateway *gateway, const char *job,
 				 const tfc_request_options *options, tfc_reply_fn fn, void *user,
@@ -237,18 +259,20 @@ TFC_API int tfc_gateway_describe(tfc_gateway *gateway, const char *job,
 
 /**
  * Returns the TF_CONFIG that a task ("worker/0") of a job was given, as JSON. Thread: the
- * context's. Errors in the reply: TFC_ENOENT, TFC_ESTATE (the task is not placed yet), TFC_ENOTSUP
- * (the job's framework has no TF_CONFIG), those of tfc_spec_tf_config.
+ * context's. Errors in the reply: those of requests about one job, TFC_ENOENT (no such task),
+ * TFC_ESTATE (the task is not placed yet), TFC_ENOTSUP (the job's framework has no TF_CONFIG),
+ * those of tfc_spec_tf_config.
  */
 TFC_API int tfc_gateway_tf_config(tfc_gateway *gateway, const char *job, const char *task,
 				  const tfc_request_options *options, tfc_reply_fn fn, void *user,
 				  tfc_op **ret_op);
 
 /**
- * Returns the variables that describe the cluster to a task's framework (tfc_spec_environ), one
- * "NAME=value" a line, and TFC_EPOCH and TFC_GENERATION, by which a program fences its storage,
- * with the values of the job's next launch. The task's other variables are not among them. Thread:
- * the context's. Errors in the reply: as tfc_gateway_tf_config, those of tfc_spec_environ.
+ * Returns some of a task's variables, one "NAME=value" on each line: those that describe the
+ * cluster to its framework (tfc_spec_environ), and TFC_EPOCH and TFC_GENERATION, by which a program
+ * fences its storage. These two have the job's present values; a running task has those with which
+ * it was started. Thread: the context's. Errors in the reply: as tfc_gateway_tf_config, those of
+ * tfc_spec_environ.
  */
 TFC_API int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const char *task,
 				const tfc_request_options *options, tfc_reply_fn fn, void *user,
@@ -256,10 +280,10 @@ TFC_API int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const cha
 
 /**
  * Removes a job that has ended, and its logs; its subscriptions end with TFC_EVENT_LOST. A job
- * whose record is damaged is removed by its id or a prefix of it. Thread: the context's. Errors in
- * the reply: TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_ESTATE (the job has not ended), TFC_ELOST (the
- * connection broke, and `job` is not a whole id: the request is not repeated, because the same name
- * or prefix could mean another job by then).
+ * whose record is damaged is removed by its id or a prefix of it; its name is not known. Thread:
+ * the context's. Errors in the reply: TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_ESTATE (the job has
+ * not ended), TFC_ELOST (the connection broke, and `job` is not a whole id: the request is not
+ * repeated, because the name or prefix could mean another job by then).
  */
 TFC_API int tfc_gateway_forget(tfc_gateway *gateway, const char *job,
 			       const tfc_request_options *options, tfc_reply_fn fn, void *user,
@@ -274,9 +298,11 @@ TFC_API int tfc_gateway_members(tfc_gateway *gateway, const tfc_request_options 
 				tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /**
- * Drains a node: it accepts no new task, and its running tasks move to other nodes as their restart
- * policy allows. Thread: the context's. Errors in the reply: TFC_ENOENT (no such member), TFC_ELOST
- * (the node cannot be reached now), TFC_EACCES.
+ * Drains the node with the name `node`: it accepts no new task, and its running tasks move to other
+ * nodes as their restart policy allows. The reply comes once the drain has begun. A drain ends with
+ * tfc_gateway_undrain, or when the node is closed. Thread: the context's. Errors in the reply:
+ * TFC_ENOENT (no such member), TFC_ELOST (the node cannot be reached now), TFC_ETIMEDOUT (it does
+ * not answer within 5 s).
  */
 TFC_API int tfc_gateway_drain(tfc_gateway *gateway, const char *node,
 			      const tfc_request_options *options, tfc_reply_fn fn, void *user,
@@ -294,24 +320,26 @@ enum tfc_event_kind {
 	TFC_EVENT_JOB = 1,    /* the job changed its state */
 	TFC_EVENT_TASK = 2,   /* a task changed its state, or has stalled */
 	TFC_EVENT_OUTPUT = 3, /* a line of output */
-	/* `data_len` bytes of a task's output are lost. With a `text` the output is on a node that
-	 * cannot be reached: it comes as OUTPUT events if the node is back before the job ends. */
+	/* Output of a task is missing here. If `text` is "", `data_len` bytes are lost. Otherwise
+	 * an unknown number of bytes (data_len 0) is on a node that cannot be reached; they come as
+	 * OUTPUT events if the node is back before the job ends. */
 	TFC_EVENT_GAP = 4,
 	/* terminal: the job has ended, all its tasks are reaped, and the end is stored: the job
 	 * never runs again */
 	TFC_EVENT_END = 5,
-	/* terminal: the subscription cannot continue, as error_code and text say; the job may. With
-	 * TFC_EEXIST the job has come to the node of this process since: subscribe again. */
+	/* terminal: the subscription cannot continue, error_code and text say why; the job may
+	 * still run. TFC_EEXIST: while the other nodes were searched for the job, it was submitted
+	 * to the node in this process: subscribe again. */
 	TFC_EVENT_LOST = 6,
 	TFC_EVENT_LIVE = 7, /* the replay is over; only with wants_live */
 
 	/* Of tfc_gateway_watch: */
-	TFC_EVENT_SUBMITTED = 8,  /* a job that the watch has not reported before */
+	TFC_EVENT_SUBMITTED = 8,  /* a job is reported first, also after NODE_RESET of its node */
 	TFC_EVENT_CHANGED = 9,    /* job_state, generation or restarts of a job has changed */
 	TFC_EVENT_ENDED = 10,     /* a job has ended; it does not change any more */
 	TFC_EVENT_FORGOTTEN = 11, /* a job was removed; it may not have been reported before */
-	/* What follows is complete for the jobs of `node`: one that was reported before, and is not
-	 * reported again until NODE_SEEN, was forgotten. */
+	/* All jobs of `node` are now reported again, until NODE_SEEN. A job that was reported
+	 * before and is not among them was forgotten. */
 	TFC_EVENT_NODE_RESET = 12,
 	TFC_EVENT_NODE_SEEN = 13, /* all that is known of the jobs of `node` was reported */
 	/* The jobs of `node` cannot be seen now, as text says; NODE_SEEN follows when they can. */
@@ -320,15 +348,18 @@ enum tfc_event_kind {
 
 /*
  * An event. Borrowed: valid during the callback. Strings are never NULL. `kind` decides which
- * fields have a meaning; the others are 0 or "". An event that is replayed, to a later subscription
- * or by a later process, has the same fields as the first time; the fields of LIVE are those of
- * now.
+ * fields have a meaning; the others are 0 or "". When a subscription replays an event, also after a
+ * restart of the host or the node, the event has the same fields as the first time. Only LIVE and
+ * LOST depend on when they are reported.
  */
 typedef struct tfc_event {
-	uint32_t size;    /* of the struct that the library has; a copy sets sizeof(tfc_event) */
-	uint32_t kind;    /* enum tfc_event_kind */
-	uint64_t time_ns; /* CLOCK_REALTIME; SUBMITTED, ENDED: of the submit, of the end */
-	uint64_t epoch;   /* of the maintainer, from 1 */
+	uint32_t size; /* of the library's struct; in a copy, the host sets sizeof(tfc_event) */
+	uint32_t kind; /* enum tfc_event_kind */
+	/* CLOCK_REALTIME of the node that observed it, in nanoseconds since 1970. When it happened;
+	 * SUBMITTED, ENDED: when the job was submitted, ended; LIVE, LOST and the other events of a
+	 * watch: when it was reported */
+	uint64_t time_ns;
+	uint64_t epoch; /* grows when the job continues after a restart of its node; from 1 */
 
 	/* The job. */
 	const char *job;       /* its id */
@@ -337,14 +368,16 @@ typedef struct tfc_event {
 	uint64_t host_tag_len; /* in bytes */
 	uint32_t job_state;    /* enum tfc_job_state; OUTPUT, GAP: as of the last JOB event */
 	uint32_t generation;   /* of the group, from 1; OUTPUT, GAP: of the attempt */
-	const char *cursor; /* opaque: a subscription with it continues after this event; or "" */
+	/* Opaque: a subscription or watch that begins with it continues after this event. "": in
+	 * LOST, and in all events with skip_output */
+	const char *cursor;
 
-	/* The task: TASK, OUTPUT, GAP. END: the deciding task; task_type is "" when none decided.
-	 */
+	/* The task: TASK, OUTPUT, GAP. END: the deciding task; task_type is "" if none decided. */
 	const char *task_type;
-	uint32_t task_index; /* with task_type */
+	uint32_t task_index; /* among the tasks of task_type, from 0 */
 	uint32_t attempt;    /* from 1 */
-	const char *node;    /* the name of the node it is on */
+	const char *node;    /* name of the task's node; of a watch: of the node that maintains the
+				job, or that the event is about */
 
 	/* TASK */
 	const char *address; /* "host:port"; "": it has no port */
@@ -352,16 +385,17 @@ typedef struct tfc_event {
 	int32_t pid;         /* 0: it never ran */
 	uint32_t isolation;  /* enum tfc_isolation; 0: it never ran */
 
-	/* How it ended: TASK in a terminal state, END; ENDED: reason, exit_code, signal and
-	 * error_code. A TASK event of a stall has only the reason TFC_END_STALLED. */
+	/* How an attempt ended: all fields, in a TASK event whose task_state is TFC_TASK_EXITED or
+	 * above. How the job ended: reason, exit_code, signal and error_code, in END and ENDED. A
+	 * TASK event of a stall has only reason, TFC_END_STALLED. */
 	uint32_t reason;      /* enum tfc_end_reason */
-	uint32_t exit_reason; /* TASK: enum tfc_exit_reason, whatever `reason` is */
+	uint32_t exit_reason; /* enum tfc_exit_reason: how the process itself ended */
 	int32_t exit_code;    /* of a process that exited: 0 to 255; else 0 */
-	int32_t signal;       /* that killed the process; else 0 */
-	int32_t error_code; /* enum tfc_err: of a process that never ran; of LOST, NODE_UNSEEN; else
-			       0 */
-	uint64_t user_us;   /* CPU time in user mode, microseconds */
-	uint64_t system_us; /* CPU time in the kernel, microseconds */
+	int32_t signal;       /* the signal that killed the process; else 0 */
+	/* enum tfc_err: why the process never ran; LOST, NODE_UNSEEN: the code of `text`; else 0 */
+	int32_t error_code;
+	uint64_t user_us;     /* CPU time in user mode, microseconds; see tfc_process_event */
+	uint64_t system_us;   /* the same, in the kernel */
 	uint64_t max_rss_kib; /* largest resident set */
 	const char *text; /* TASK, JOB, GAP, END, LOST, and of a watch SUBMITTED, CHANGED, ENDED,
 			     NODE_UNSEEN: a message for people; or "" */
@@ -374,9 +408,9 @@ typedef struct tfc_event {
 
 	/* OUTPUT, GAP */
 	const char *data;    /* OUTPUT: the line without its newline; any bytes; not terminated */
-	uint64_t data_len;   /* OUTPUT: bytes of data, at most 65536; GAP: bytes lost */
+	uint64_t data_len;   /* OUTPUT: bytes of data, at most 65536; GAP: see TFC_EVENT_GAP */
 	uint32_t stream;     /* enum tfc_stream */
-	uint32_t is_partial; /* OUTPUT: the line continues in the next event of task and stream */
+	uint32_t is_partial; /* OUTPUT: the next event of this task and stream continues the line */
 
 	/* SUBMITTED, CHANGED, ENDED */
 	uint64_t version;  /* of the job's state: grows with each change, also over restarts of its
@@ -387,18 +421,20 @@ typedef struct tfc_event {
 /**
  * Returns the event as one JSON object without a newline, {"time":"...Z","event":"output",
  * "task":"worker/0",...}; doc/guide/embedding.md lists the keys of each kind. Bytes of output that
- * are not UTF-8 become \xNN. The caller frees *ret_json with tfc_free. Thread: any, in the
- * callback. Errors: TFC_EINVAL (NULL, or a kind that this version does not know), TFC_ENOMEM.
+ * are not UTF-8 become \xNN. The caller frees *ret_json with tfc_free. Thread: any, while the event
+ * is valid. Errors: TFC_EINVAL (NULL, or a kind that this version does not know), TFC_ENOMEM.
  */
 TFC_API int tfc_event_json(const tfc_event *event, char **ret_json);
 
 /**
- * Returns the exit status for a program that ran the job, by the rules of a shell: 0: the job
- * succeeded; the exit code of the deciding task; 128 + the signal that killed the deciding task;
- * 124: deadline or stall; 126: not executable; 127: not found; 125: any other failure. For a job
- * that was stopped it is 128 + `signal`, where 0 counts as SIGTERM: a host that stopped the job
- * because of a signal sets `signal` in its copy of the event. Thread: any. Errors: TFC_EINVAL (not
- * a TFC_EVENT_END).
+ * Returns the exit status for a program that ran the job, by the rules of a shell:
+ * - 0: the job succeeded.
+ * - The exit code of the deciding task, or 128 + the signal that killed it.
+ * - 124: deadline or stall; 126: not executable; 127: not found; 125: any other failure.
+ * - 128 + `signal`: the job was stopped. A `signal` of 0 counts as SIGTERM: a host that stopped the
+ *   job because of another signal sets `signal` in its copy of the event.
+ *
+ * Thread: any. Errors: TFC_EINVAL (not a TFC_EVENT_END).
  */
 TFC_API int tfc_event_exit_status(const tfc_event *event);
 
@@ -410,9 +446,10 @@ typedef void (*tfc_event_fn)(void *user, const tfc_event *event);
 typedef struct tfc_subscribe_options {
 	uint32_t size;
 	uint32_t skip_output; /* 1: no OUTPUT and GAP events */
-	const char *cursor;   /* of an event: continue after it; NULL: from the beginning */
-	uint32_t wants_live;  /* 1: report LIVE once the replay is over */
-	uint32_t reserved;    /* 0 */
+	/* Of an event: continue after it. NULL (not ""): from the beginning; copied */
+	const char *cursor;
+	uint32_t wants_live; /* 1: report LIVE once the replay is over */
+	uint32_t reserved;   /* 0 */
 } tfc_subscribe_options;
 
 #define TFC_SUBSCRIBE_OPTIONS_INIT                        \
@@ -425,17 +462,19 @@ TFC_API int tfc_subscribe_options_init(tfc_subscribe_options *options, uint32_t 
 
 /**
  * Follows a job: replays its events and output so far, then reports what happens next, until the
- * job ends. The lines of an attempt keep their order and come before the TASK event of its end. The
- * exception is output on a node that cannot be reached at that time: a GAP event reports it, and
- * the lines come once the node is back. Output is read from the logs when the host dispatches: a
- * slow subscriber holds no memory and slows no task. A gateway of a node in this process looks for
- * a prefix or a name among the jobs of that node first.
+ * job ends. The lines of an attempt keep their order and come before the TASK event of its end.
+ * Only output on a node that cannot be reached at that time comes later: a GAP event reports it,
+ * and the lines come once the node is back. Output is read from the logs when the host dispatches:
+ * it is not queued for a slow subscriber, which slows no task.
  *
- * The caller owns *ret_sub. Thread: the context's. Errors: TFC_EINVAL (fn or ret_sub is NULL),
- * TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK. A job or cursor that cannot be followed
- * is reported by TFC_EVENT_LOST in a later dispatch, wherever the job is: TFC_ENOENT (no such job),
- * TFC_EINVAL (the cursor is not valid, or more than one job id begins with `job`), TFC_EPARSE (the
- * job's record is damaged).
+ * A gateway of a node in this process searches for the job on that node first, and on the other
+ * nodes only if that node has no job with this id, prefix or name.
+ *
+ * The caller owns *ret_sub. Thread: the context's. Errors: TFC_EINVAL (gateway, fn or ret_sub is
+ * NULL), TFC_ENOTSUP, TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK. A job or cursor that
+ * cannot be followed is reported by TFC_EVENT_LOST in a later dispatch, wherever the job is:
+ * TFC_ENOENT (no such job), TFC_EINVAL (the cursor is not valid, or more than one job id begins
+ * with `job`), TFC_EPARSE (the job's record is damaged), those of every reply.
  */
 TFC_API int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 				  const tfc_subscribe_options *options, tfc_event_fn fn, void *user,
@@ -450,8 +489,8 @@ TFC_API int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
  * TFC_EVENT_LOST. subscribe_options.cursor is for a host that repeats a submit with its client_key.
  *
  * tfc_sub_close before the reply cancels the submit, and reply_fn is not called. The job may exist
- * then: a host that has to know gives client_key and home, and submits again (tfc_reply.home).
- * After the reply tfc_sub_close does not affect the job.
+ * all the same: a host that has to know sets client_key and home, and submits again. After the
+ * reply tfc_sub_close does not affect the job.
  *
  * submit_options and subscribe_options may be NULL. The caller owns *ret_sub. Thread: the
  * context's. Errors, of the call or in the reply: those of tfc_gateway_submit; of the call also
@@ -479,37 +518,38 @@ typedef struct tfc_watch_options {
 TFC_API int tfc_watch_options_init(tfc_watch_options *options, uint32_t size);
 
 /**
- * Watches all jobs of all nodes that are members or become members: reports SUBMITTED once for each
- * job, CHANGED as it proceeds, ENDED and FORGOTTEN, with its id, name, host_tag, job_state,
- * generation, epoch, version, restarts, text and the node that maintains it (of FORGOTTEN: id and
- * node). It follows until it is closed. It is a subscription: pause, resume and close it as one.
+ * Watches all jobs of all nodes that are members or become members. A job is reported by SUBMITTED
+ * at first, CHANGED as it proceeds, ENDED and FORGOTTEN. These events have the job's id, name,
+ * host_tag, job_state, generation, epoch, version, restarts and text, and the node that maintains
+ * it; FORGOTTEN has only the id and the node. Jobs whose record is damaged are not reported. A
+ * watch is a subscription without an end: pause, resume and close it as one.
  *
- * Changes are not queued. A reader that is slower than a job changes gets the latest state of that
- * job, and may get the same version twice; it ignores a version that it has. SUBMITTED, ENDED and
- * FORGOTTEN of a job come in this order. SUBMITTED has the state that the job has when it is
- * reported; of a job that was submitted and forgotten meanwhile only FORGOTTEN comes.
+ * Changes are not queued. A reader that is slower than the changes of a job gets the latest state
+ * of that job. The same version may come twice: the reader must ignore one that it has. SUBMITTED,
+ * ENDED and FORGOTTEN of a job come in this order. SUBMITTED has the state of the job when it is
+ * reported. For a job that was submitted and forgotten meanwhile, only FORGOTTEN comes.
  *
- * Each node is watched on its own. First, or when the watch cannot prove that it has missed nothing
- * (the node has restarted, or has forgotten more jobs than it remembers), it reports NODE_RESET and
- * every job of the node as SUBMITTED (and ENDED) again. Then, and when it continues without a gap
- * after a lost connection or behind a cursor, it reports NODE_SEEN. A node that cannot be reached
- * or refuses is reported by NODE_UNSEEN, also when it does not respond for 3 s at first or is not a
- * member any more. LIVE comes once each member is seen or unseen.
+ * Each node is watched separately. The watch of a node begins with NODE_RESET, each job of the node
+ * as SUBMITTED (and ENDED), and NODE_SEEN. It begins again when events may have been missed: the
+ * node has restarted, or has forgotten more jobs than it remembers. Otherwise, after a lost
+ * connection or after a cursor, it reports what has happened since, and NODE_SEEN. NODE_UNSEEN
+ * reports a node that cannot be reached, refuses, does not respond for 3 s at first, or is no
+ * longer a member. With wants_live, LIVE comes once each member is seen or unseen.
  *
- * A cursor holds the position for each node, about 115 bytes a node; one of more than 4,096 nodes
- * is refused. Between NODE_RESET and NODE_SEEN it does not advance for that node: a watch that
- * continues there replays the node.
+ * A cursor holds the position for each node, at most 115 bytes a node. A cursor of more than 4,096
+ * nodes is not valid. Between NODE_RESET and NODE_SEEN it does not advance for that node: a watch
+ * that continues there replays the node.
  *
  * The caller owns *ret_sub. Thread: the context's. Errors: as tfc_gateway_subscribe. A watch that
  * cannot begin or continue reports TFC_EVENT_LOST: TFC_EINVAL (the cursor), TFC_EACCES, TFC_ENOTSUP
- * (a node of an older version), TFC_EUNREACH. A peer whom the host's `authorize` refuses the verb
- * TFC_VERB_WATCH for a job gets no event of that job.
+ * (a node of an older version), TFC_EUNREACH. If the host's `authorize` refuses TFC_VERB_WATCH for
+ * a job, the peer gets no event of that job.
  */
 TFC_API int tfc_gateway_watch(tfc_gateway *gateway, const tfc_watch_options *options,
 			      tfc_event_fn fn, void *user, tfc_sub **ret_sub);
 
-/** Pauses a subscription: no event comes until tfc_sub_resume. Legal inside a callback. Thread: the
- * context's. */
+/** Pauses a subscription: no event comes until tfc_sub_resume; pauses are not counted. The reply of
+ * tfc_gateway_run comes all the same. Legal inside a callback. Thread: the context's. */
 TFC_API void tfc_sub_pause(tfc_sub *sub);
 
 /** Resumes a subscription, in a later dispatch. Thread: the context's. */

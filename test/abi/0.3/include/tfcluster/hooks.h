@@ -17,12 +17,12 @@ extern "C" {
 /* The task that a hook is about. Borrowed: valid during the hook. */
 typedef struct tfc_task_info {
 	uint32_t size;
-	uint32_t task_index;   /* with task_type */
+	uint32_t task_index;   /* among the tasks of task_type, from 0 */
 	const char *job;       /* job id */
 	const char *task_type; /* "worker" */
 	const char *address;   /* "127.0.0.1:20000", or "" */
 	uint32_t attempt;      /* which attempt of the task, from 1 */
-	uint32_t generation;   /* which generation of the group, from 1 */
+	uint32_t generation;   /* of its group, the tasks that restart together; from 1 */
 	const void *host_tag;  /* tfc_submit_options.host_tag of its job */
 	uint64_t host_tag_len; /* in bytes */
 } tfc_task_info;
@@ -30,13 +30,14 @@ typedef struct tfc_task_info {
 /* The environment with which an attempt is about to start. */
 typedef struct tfc_env tfc_env;
 
-/** Sets a variable, or removes it when `value` is NULL; legal in before_launch only. Both are
- * copied. Thread: the context's. Errors: TFC_EINVAL, TFC_ENOMEM. */
+/** Sets a variable, or removes it if `value` is NULL; legal in before_launch only. `name` and
+ * `value` are copied. Thread: the context's. Errors: TFC_EINVAL (the name is empty or has a '='),
+ * TFC_ENOMEM. */
 TFC_API int tfc_env_set(tfc_env *env, const char *name, const char *value);
 
 /* ---- requests */
 
-/* What the key of a peer, or its user, permits. */
+/* What the key or the user of a peer permits. */
 enum tfc_peer_role {
 	TFC_PEER_NODE = 1,   /* everything, and it may be a member */
 	TFC_PEER_SUBMIT = 2, /* to submit, stop, forget and query jobs, and to drain nodes */
@@ -69,8 +70,8 @@ enum tfc_verb {
 	TFC_VERB_DRAIN = 9, /* and undrain */
 	TFC_VERB_SUBSCRIBE = 10,
 	TFC_VERB_FIND = 11, /* among nodes: which job a name or a prefix means */
-	/* To watch all jobs, `job` is ""; then for each event the job's id, where a refusal hides
-	 * the job. */
+	/* Checked with `job` "" when a watch of all jobs begins, and with the job's id for each
+	 * event of a job: a refusal then hides that job. */
 	TFC_VERB_WATCH = 12,
 };
 
@@ -91,21 +92,24 @@ typedef struct tfc_node_hooks {
 	uint32_t reserved; /* 0 */
 	void *user;        /* the first argument of each */
 
-	/* An attempt is about to start: the hook may change its environment with tfc_env_set. A
-	 * result below 0 refuses the launch: the attempt ends with TFC_END_REFUSED. */
+	/* An attempt is about to start: the hook may change its environment with tfc_env_set. 0 or
+	 * above permits the launch. A result below 0 refuses it: the attempt ends with
+	 * TFC_END_REFUSED. `env` is borrowed: valid during the hook. */
 	int (*before_launch)(void *user, const tfc_task_info *task, tfc_env *env);
 
-	/* An attempt has ended, and all its processes are reaped. */
+	/* An attempt has ended, and all its processes are reaped. Does not run for attempts that
+	 * tfc_node_close kills. */
 	void (*after_exit)(void *user, const tfc_task_info *task);
 
 	/* The other members refuse this node: two nodes have the same name or identity. Its tasks
-	 * keep running, but the host should close it. Runs once. NULL: the refusal is logged. */
+	 * keep running, but the host should close it, after the hook. Runs once. `error` is
+	 * borrowed: valid during the hook. NULL: the refusal is logged. */
 	void (*refused)(void *user, const tfc_error *error);
 
-	/* Permits a request, before anything is done for it; below 0 refuses it. Runs only when the
-	 * key or the user permits the request, too. `job` is an id, a prefix or a name as the
-	 * client gave it, or "". A request that another node forwards has that node as its peer,
-	 * also when a client of that node made it. */
+	/* Decides whether a request is permitted, before anything is done for it; a result below 0
+	 * refuses it. Runs only if the key or the user permits the request. `job` is an id, a
+	 * prefix or a name as the client gave it, or "". If another node forwards the request of
+	 * its client, `peer` is that node, not the client. */
 	int (*authorize)(void *user, const tfc_peer_info *peer, enum tfc_verb verb,
 			 const char *job);
 } tfc_node_hooks;

@@ -3,13 +3,14 @@
  * read it.
  *
  * A log is a sequence of segment files NAME.OFFSET.log in one directory. OFFSET, 16 hex digits, is
- * the log position of the segment's first byte. Log positions grow over rotations and attempts, and
- * never repeat: a position is where a reader continues. Each record is a line of text of fixed
- * width, and then the bytes that the task wrote; doc/internals/log-format.md has the layout.
+ * the log position of the segment's first byte. Log positions count the bytes of the log. They grow
+ * over rotations and attempts, and never repeat: a reader can be opened where another one ended. A
+ * record is a header line of fixed width and the bytes that the task wrote
+ * (doc/internals/log-format.md).
  *
- * A full disk drops output. A gap record says how much is missing. Output that is dropped at the
- * end of an attempt, when not even the gap record fits, is reported by log_gap of the process's
- * end, and by subscriptions.
+ * When the disk is full, output is dropped, and a gap record has the number of missing bytes. If an
+ * attempt ends before the disk has room for the gap record, tfc_process_event.log_gap and
+ * subscriptions report the missing bytes.
  *
  * A reader has at most one descriptor and one buffer, and needs no context. Thread: one at a time
  * per reader.
@@ -30,20 +31,21 @@ typedef struct tfc_log tfc_log;
 enum tfc_stream {
 	TFC_STREAM_STDOUT = 1,
 	TFC_STREAM_STDERR = 2,
-	TFC_STREAM_GAP = 3, /* `len` bytes are missing here, of output that a full disk did not take
-				or of log that was rotated away; data is NULL */
+	/* `len` bytes are missing here: of output, because the disk was full; or of the log,
+	 * because they were rotated away. data is NULL */
+	TFC_STREAM_GAP = 3,
 };
 
-/* One record. Borrowed: valid until the next call on the reader. */
+/* One record. `data` is borrowed: valid until the next call on the reader. */
 typedef struct tfc_log_record {
 	uint32_t size;
 	uint32_t stream;   /* enum tfc_stream */
-	uint64_t time_ns;  /* when the shim read it, CLOCK_REALTIME */
+	uint64_t time_ns;  /* when the shim read it, CLOCK_REALTIME; 0: a gap of rotation */
 	uint64_t position; /* where the record begins */
 	uint64_t next;     /* position after it: a reader opened there continues */
 	const char *data;  /* len bytes, not terminated; NULL for a gap */
 	uint64_t len;      /* bytes of data; of a gap: bytes missing */
-	uint32_t attempt;  /* of the task that wrote it, as its launch named it */
+	uint32_t attempt;  /* tfc_process_options.attempt of the writer; 0: a gap of rotation */
 	uint32_t reserved; /* 0 */
 } tfc_log_record;
 
@@ -64,10 +66,11 @@ TFC_API int tfc_log_open(const char *dir, const char *name, uint64_t position, t
 			 tfc_log **ret_log);
 
 /**
- * Reads the next record. Returns 1 with *record filled, or 0 when there is none yet (call again
- * when the log has grown). A position that was rotated away yields a TFC_STREAM_GAP first. Errors:
- * TFC_EPARSE (damaged, or opened at a position within a record; the text names file and offset),
- * TFC_ESYS, TFC_ENOMEM.
+ * Reads the next record into *record, whose `size` the host has set (TFC_LOG_RECORD_INIT). Returns
+ * 1, or 0 when there is no record yet: call again when the log has grown. A position that was
+ * rotated away yields a TFC_STREAM_GAP first. On failure the reader stays where it is. Errors:
+ * TFC_EINVAL (`size` is not set), TFC_EPARSE (damaged, or opened at a position within a record; the
+ * text names file and offset), TFC_ESYS, TFC_ENOMEM.
  */
 TFC_API int tfc_log_next(tfc_log *log, tfc_log_record *record, tfc_error *error);
 

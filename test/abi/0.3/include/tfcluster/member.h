@@ -14,20 +14,21 @@ extern "C" {
 enum tfc_member_state {
 	TFC_MEMBER_ALIVE = 1,
 	TFC_MEMBER_SUSPECT = 2, /* it has not answered lately, or not yet */
-	TFC_MEMBER_DOWN = 3,
-	TFC_MEMBER_LEFT = 4, /* it left in order (tfc_node_leave) */
+	TFC_MEMBER_DOWN = 3,    /* it has ended, or not answered for tfc_node_options.down_ms */
+	TFC_MEMBER_LEFT = 4,    /* it has left the cluster (tfc_node_leave) */
 };
 
-/* One node and its resources. Strings are borrowed. */
+/* One node and its resources. Strings are borrowed: valid as long as the struct. */
 typedef struct tfc_member_info {
 	uint32_t size;
-	uint32_t state;            /* enum tfc_member_state; 0: not known */
-	const char *name;          /* unique; letters, digits, '.', '_' and '-', up to 63 bytes */
-	const char *address;       /* where its node listens: "tcp://HOST:PORT"; NULL: nowhere */
-	const char *node_id;       /* hash of its static key in hex, once it is known. Given by a
-				    * membership: the only one that is accepted; NULL: any */
+	uint32_t state;      /* enum tfc_member_state; 0: not known */
+	const char *name;    /* unique; letters, digits, '.', '_' and '-', up to 63 bytes */
+	const char *address; /* where its node listens: "tcp://HOST:PORT"; NULL: nowhere */
+	/* Hash of its static key, 32 hex digits; NULL: not known yet. In tfc_membership_put: the
+	 * one that it must have; NULL: any */
+	const char *node_id;
 	const char *const *labels; /* "NAME=value", NULL-terminated; NULL: none */
-	uint64_t memory_bytes;     /* that its tasks may reserve together; 0: no limit */
+	uint64_t memory_bytes;     /* memory that its tasks may reserve in all; 0: no limit */
 	uint32_t slots;            /* tasks that it runs at one time; 0: no limit */
 	uint32_t gpus;             /* GPUs that its tasks may reserve */
 	uint32_t is_self;          /* 1: the node that lists its members */

@@ -1,7 +1,7 @@
 /*
- * The node: this machine as a place where tasks run. It owns a port pool, a guard, private
- * directories and logs, and the maintainers of the jobs that were submitted to it. Jobs are
- * submitted through a gateway (gateway.h).
+ * The node: this machine as a place where tasks run. It has a port pool, a guard (the process that
+ * starts the tasks), private directories and logs. It maintains the jobs that were submitted to it:
+ * it places, starts and restarts their tasks. Jobs are submitted through a gateway (gateway.h).
  */
 #ifndef TFCLUSTER_NODE_H
 #define TFCLUSTER_NODE_H
@@ -20,7 +20,7 @@ extern "C" {
 
 typedef struct tfc_node tfc_node;
 
-/* What the environment of tasks begins with when their job is not of the node's own user. */
+/* The variables with which a task begins if its job is of another user than the node's own. */
 enum tfc_base_env {
 	TFC_BASE_ENV_MINIMAL = 1, /* PATH, HOME, USER, LOGNAME, LANG, and what pass_env names */
 	TFC_BASE_ENV_NODE = 2,    /* `env`, as for jobs of the node's own user */
@@ -39,8 +39,8 @@ typedef struct tfc_node_options {
 
 	/* Identity: which node this is, and where others reach it. */
 	const char *name; /* unique among the members; NULL: "local" */
-	/* The address of its tasks, without a port, as other tasks reach them. NULL: the host in
-	 * this node's own address in members_file or in listen; else "127.0.0.1". */
+	/* The host name or IP address at which other tasks reach the tasks of this node. NULL: the
+	 * host in this node's own address in members_file or in listen; else "127.0.0.1". */
 	const char *host;
 	const char *const *labels; /* "NAME=value", which jobs may require; NULL: none */
 	/* "tcp://HOST:PORT" (port 0: any free one) or "unix:/PATH". An address off the loopback
@@ -55,22 +55,22 @@ typedef struct tfc_node_options {
 	const char *members_file; /* doc/guide/several-hosts.md; NULL: this node is alone */
 	const tfc_membership_ops *membership; /* the host's own, in place of the file; NULL: none */
 	void *membership_impl;                /* the first argument of its functions */
-	uint32_t lease_ms;   /* tasks stop when their maintainer is silent so long; 0: 10000 */
-	uint32_t probe_ms;   /* between two probes of a member; 0: 1000 */
-	uint32_t suspect_ms; /* of silence until a member is suspect; 0: 3000 */
-	uint32_t down_ms;    /* of silence until a member is down; 0: 8000 */
+	uint32_t lease_ms;   /* tasks stop if their maintainer is unreachable this long; 0: 10000 */
+	uint32_t probe_ms;   /* between two heartbeats of a member; 0: 1000 */
+	uint32_t suspect_ms; /* without a heartbeat until a member is suspect; 0: 3000 */
+	uint32_t down_ms;    /* without a heartbeat until a member is down; 0: 8000 */
 
 	/* Limits: what tasks may use here. */
-	uint64_t memory_bytes; /* for tasks that reserve memory; 0: no limit */
-	/* GPUs that tasks may reserve: "none", "auto" (the driver is queried; they are known a
-	 * little later), or a list in the form of CUDA_VISIBLE_DEVICES: "0,1". NULL: as many as
-	 * this node has in members_file, numbered from 0. */
+	uint64_t memory_bytes; /* that all tasks together may reserve; 0: no limit */
+	/* GPUs that tasks may reserve: "none"; a list in the form of CUDA_VISIBLE_DEVICES, "0,1";
+	 * or "auto", all that the driver lists, which the node learns only after it was opened.
+	 * NULL: as many as this node has in members_file, numbered from 0. */
 	const char *gpus;
 	uint32_t slots; /* tasks at one time; 0: no limit */
 
-	/* Limits of clients: connections with submit and read keys, and of other users than the
-	 * node's own and root. Nodes and those two users have no limits. At a limit, the newest
-	 * connection or request is refused with TFC_EAGAIN. */
+	/* Limits of clients. A client is a connection with a submit or read key, or of another user
+	 * than root and the node's own. These two users and other nodes have no limits. At a limit,
+	 * the newest connection or request is refused with TFC_EAGAIN. */
 	uint32_t client_connections;  /* of all clients; 0: 256 */
 	uint32_t key_connections;     /* with one key, or of one user; 0: 128 */
 	uint32_t client_requests;     /* open requests and subscriptions of all clients; 0: 1024 */
@@ -84,31 +84,36 @@ typedef struct tfc_node_options {
 	 * is read from the client or added to its subscriptions; 0: 1 MiB */
 	uint64_t connection_bytes;
 
-	/* Retention: where jobs and logs are kept, and for how long. */
+	/* Retention: where jobs and logs are kept, and for how long. When any of the three limits
+	 * is exceeded, the oldest ended jobs are forgotten with their logs. */
 	const tfc_store_ops *store; /* keeps jobs in place of state_dir; NULL: none */
 	void *store_impl;           /* the first argument of its functions */
-	uint32_t retain_jobs;       /* ended jobs that are kept; 0: 1000 */
-	uint32_t retain_s;          /* for so many seconds; 0: 7 days */
-	uint64_t retain_bytes;      /* of their logs; 0: no limit */
+	uint32_t retain_jobs;       /* number of ended jobs; 0: 1000 */
+	uint32_t retain_s;          /* time since the end of a job; 0: 7 days */
+	uint64_t retain_bytes;      /* size of the logs of ended jobs; 0: no limit */
 	/* Logs are written to LOG_DIR/JOB/. The directory is created with the first job; its parent
 	 * must exist. NULL: "logs" in state_dir, else a private one, removed with the node. */
 	const char *log_dir;
 	const char *temp_dir; /* private directories are created in it; NULL: "/tmp" */
 
-	/* Environment of tasks. Jobs of the node's own user (over unix, over tcp on the loopback
-	 * without a key, or in this process) begin with `env`, all others with what base_env
-	 * selects: PATH and LANG as in `env`, HOME and USER of the user that the task runs as. */
+	/* Environment of tasks. Tasks of the node's own user begin with `env`: their job came from
+	 * this process, or from a process of that user over unix or over tcp on the loopback
+	 * without a key. All others begin with what base_env selects. TFC_BASE_ENV_MINIMAL has PATH
+	 * and LANG from `env`; HOME, USER and LOGNAME are those of the user that the task runs as.
+	 */
 	const char *const *env; /* "NAME=value"; NULL: empty */
 	/* Variables of `env` that TFC_BASE_ENV_MINIMAL adds: "NAME", or "NAME*" for all that begin
 	 * with NAME. NULL: "LD_LIBRARY_PATH", "CUDA_*", "NVIDIA_*". */
 	const char *const *pass_env;
-	const char *python; /* interpreter of "server": true if the job has none; NULL: python3 */
-	uint32_t base_env;  /* enum tfc_base_env; 0: TFC_BASE_ENV_MINIMAL */
+	/* The interpreter of tasks with "server": true, for jobs without the key "python"; NULL:
+	 * "python3" */
+	const char *python;
+	uint32_t base_env; /* enum tfc_base_env; 0: TFC_BASE_ENV_MINIMAL */
 
 	/* Permissions. */
 	uint32_t group_count;   /* of groups */
-	const uint32_t *groups; /* group ids whose users may connect over unix; NULL: none but
-				 * this user and root may */
+	const uint32_t *groups; /* groups whose users may connect over unix, as this user and
+				 * root may; NULL: none */
 	/* "name[:group]": the user of tasks whose job came over tcp with a submit key. NULL: the
 	 * node's own; a node that runs as root refuses such jobs. */
 	const char *submit_user;
@@ -130,12 +135,14 @@ typedef struct tfc_node_options {
 TFC_API int tfc_node_options_init(tfc_node_options *options, uint32_t size);
 
 /**
- * Opens a node. The caller owns *ret_node. Thread: the context's.
- * Errors: those of tfc_port_pool_open; TFC_EINVAL (a field, named; an address off the loopback
- * without a key); TFC_ENOENT or TFC_EACCES (log_dir, temp_dir, state_dir, key_file or
- * members_file), TFC_EPARSE (members_file, key_file or a damaged identity), TFC_EBUSY (another
- * process has state_dir or listens there), TFC_ENOENT (tfc-guard or tfc-shim missing), TFC_EMFILE,
- * TFC_ESYS, TFC_ENOMEM, TFC_EFORK.
+ * Opens a node. `options` may be NULL. The call waits for the disk of state_dir (about 15 s at most
+ * if it hangs); dispatch reads the stored jobs and connects to members. The caller owns *ret_node.
+ * Thread: the context's. Errors: those of tfc_port_pool_open; TFC_EINVAL (a field, named; an
+ * address off the loopback without a key); TFC_ENOENT or TFC_EACCES (log_dir, temp_dir, state_dir,
+ * key_file or members_file); TFC_ENOENT (tfc-guard or tfc-shim is missing); TFC_EPARSE
+ * (members_file, key_file or a damaged identity); TFC_EBUSY (another process uses state_dir or an
+ * address of `listen`); TFC_ETIMEDOUT (state_dir); TFC_ELOST (a helper program ended at once);
+ * TFC_EMFILE, TFC_ESYS, TFC_ENOMEM, TFC_EFORK; what tfc_membership_ops.start returns.
  */
 TFC_API int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_node);
 
@@ -157,35 +164,40 @@ TFC_API int tfc_node_open_json(tfc_ctx *ctx, const char *json, size_t len, const
  */
 TFC_API int tfc_node_check_json(const char *json, size_t len, const char *file, tfc_error *error);
 
-/** Runs once, in dispatch, when the node has shut down or left. */
+/** Runs once, in dispatch, when the node has shut down or left; not if it is closed before. It may
+ * close the node, which stays open otherwise. */
 typedef void (*tfc_node_ended_fn)(void *user);
 
 /**
- * Shuts down: the node accepts no new job and stops all it has, each with its grace; then fn runs
- * once, in dispatch. Thread: the context's. Errors: TFC_EFORK, TFC_ESTATE (it shuts down already).
+ * Shuts down: the node accepts no new job and stops each job that it maintains, with the grace
+ * periods of its tasks. Then fn runs once, in dispatch. Thread: the context's. Errors: TFC_EINVAL,
+ * TFC_EFORK, TFC_ESTATE (it is shutting down or leaving already).
  */
 TFC_API int tfc_node_shutdown(tfc_node *node, tfc_node_ended_fn fn, void *user);
 
 /**
- * Leaves in order: the node accepts no new task and notifies the other members, which move their
- * tasks away from it; then its state is "left" for all of them, and fn runs once, in dispatch. The
- * jobs that it maintains wait for its return. tfc_node_close ends what still runs. Thread: the
- * context's. Errors: TFC_EINVAL, TFC_EFORK, TFC_ESTATE (it leaves already).
+ * Leaves the cluster: the node accepts no new task and notifies the other members, which move their
+ * tasks away from it. The jobs that it maintains stop their tasks, and resume when the node is
+ * back. When all these tasks have ended, the state of the node becomes "left" for all members, and
+ * fn runs once, in dispatch. This happens at the latest after 30 s, or after the longest grace
+ * period of the tasks and 5 s, whichever is longer; tfc_node_close ends what still runs. Thread:
+ * the context's. Errors: TFC_EINVAL, TFC_EFORK, TFC_ESTATE (it is leaving already).
  */
 TFC_API int tfc_node_leave(tfc_node *node, tfc_node_ended_fn fn, void *user);
 
 /**
- * The addresses at which the node listens, with their actual ports: `number` counts from 0; NULL
- * after the last one. Borrowed: valid until the node is closed. Thread: the context's. Errors:
- * none.
+ * Returns one of the addresses at which the node listens, with its actual port; `number` counts
+ * them from 0. NULL after the last one. Borrowed: valid until the node is closed. Thread: the
+ * context's. Errors: none.
  */
 TFC_API const char *tfc_node_address(const tfc_node *node, uint32_t number);
 
 /**
- * Reports that the partitions of an upstream have moved: `version` is higher than that of any map
- * before. Pending jobs that this node maintains are placed again. Jobs with "on_upstream_change":
- * "restart" restart where the partitions are now, once nothing has changed for two seconds. Thread:
- * the context's. Errors: TFC_EINVAL, TFC_EFORK.
+ * Reports that the partitions of an upstream have moved. `version` is that of the new map; if it is
+ * not higher than that of the map the node has, the call has no effect. Pending jobs that this node
+ * maintains are placed again. Jobs with "on_upstream_change": "restart" restart where the
+ * partitions are now, once nothing has changed for 2 s, after 10 s at the latest. Thread: the
+ * context's. Errors: TFC_EINVAL, TFC_EFORK.
  */
 TFC_API int tfc_node_upstream_changed(tfc_node *node, const char *upstream, uint64_t version);
 
@@ -198,34 +210,39 @@ enum tfc_member_event_kind {
 	TFC_MEMBER_EVENT_REMOVED = 3,
 };
 
-/* One member; change is 0 in a list. Borrowed: valid during the call. */
+/* `change` is of enum tfc_member_event_kind, or 0 in tfc_member_list. `member` and its strings are
+ * borrowed: valid during the callback. */
 typedef void (*tfc_member_fn)(void *user, uint32_t change, const tfc_member_info *member);
 
 /**
- * Calls fn for each member, this node among them, by name, before it returns; fn must not call back
- * into the library. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK.
+ * Calls fn for each member, this node included, in the order of their names, before it returns; fn
+ * must not call the library. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK.
  */
 TFC_API int tfc_member_list(tfc_node *node, tfc_member_fn fn, void *user);
 
 typedef struct tfc_member_watch tfc_member_watch;
 
 /**
- * Calls fn in dispatch after each change; changes in quick succession are reported as one.
+ * Watches the members: calls fn in dispatch after each change. Changes of one member in quick
+ * succession are reported as one. The present members are not reported; tfc_member_list lists them.
  * The caller owns *ret_watch, and closes it before or after the node. Thread: the context's.
  * Errors: TFC_EINVAL, TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_member_watch_open(tfc_node *node, tfc_member_fn fn, void *user,
 				  tfc_member_watch **ret_watch);
 
-/** Legal inside a callback. NULL is a no-op. Thread: the context's. */
+/** Closes a watch. Legal inside a callback. NULL is a no-op. Thread: the context's. */
 TFC_API void tfc_member_watch_close(tfc_member_watch *watch);
 
 /**
  * Closes the node: tasks that still run are killed at once, and private directories are removed.
- * Gateways on the node complete the requests they already have and refuse further ones with
- * TFC_ESTATE; their subscriptions report nothing more. The host still closes these gateways and
- * subscriptions, before or after. Legal inside a callback, except in a hook. NULL is a no-op.
- * Thread: the context's.
+ * Jobs that have not ended continue when a node is opened with the same state_dir or store; without
+ * one they are lost. The call waits for the disk of state_dir, about 5 s at most.
+ *
+ * Requests of gateways on the node that are pending end with TFC_ESTATE, and further ones fail with
+ * it; subscriptions report nothing more. The host still closes these gateways and subscriptions,
+ * before or after. Legal inside a callback, except in a hook. NULL is a no-op. Thread: the
+ * context's.
  */
 TFC_API void tfc_node_close(tfc_node *node);
 

@@ -5,8 +5,8 @@
  * The first spawn under a context starts that context's guard. The process runs in a session of its
  * own, with stdin from /dev/null, default signal dispositions, an empty signal mask, no descriptors
  * but 0, 1 and 2 (and 3, see stall_ms), and exactly the given environment. When the host dies, for
- * whatever reason, the guard ends the process: SIGTERM and SIGCONT, the grace period, SIGKILL, then
- * every process that it left behind.
+ * whatever reason, the guard stops the process as tfc_process_stop does, with a grace period of
+ * tfc_process_options.grace_ms.
  */
 #ifndef TFCLUSTER_PROCESS_H
 #define TFCLUSTER_PROCESS_H
@@ -25,7 +25,7 @@ typedef struct tfc_process tfc_process;
 
 /* How a process ended. */
 enum tfc_exit_reason {
-	TFC_EXIT_NONE = 0,   /* it has not */
+	TFC_EXIT_NONE = 0,   /* it has not ended */
 	TFC_EXIT_CODE = 1,   /* exited by itself: `status` is its code, 0-255 */
 	TFC_EXIT_SIGNAL = 2, /* died of a signal: `status` is its number */
 	TFC_EXIT_LOST = 3, /* its shim or guard died; it and every process it started have ended */
@@ -40,13 +40,13 @@ enum tfc_process_event_kind {
 };
 
 /*
- * By what the processes that a process starts are found, so that none is left when it ends
- * (doc/guide/isolation.md).
+ * How the library finds the processes that a process has started, so that none of them is left when
+ * it ends (doc/guide/isolation.md).
  */
 enum tfc_isolation {
 	TFC_ISOLATION_AUTO = 0,   /* CGROUP where one can be created, else PLAIN */
 	TFC_ISOLATION_PLAIN = 1,  /* its process group, and the orphans that the guard adopts */
-	TFC_ISOLATION_CGROUP = 2, /* also a cgroup v2, which is killed at once, however it forks */
+	TFC_ISOLATION_CGROUP = 2, /* also by a cgroup v2, which is killed as a whole */
 	TFC_ISOLATION_PIDNS = 3,  /* a PID namespace and /proc of its own: all its processes end
 				     even when guard and shim are killed at the same moment */
 };
@@ -54,22 +54,24 @@ enum tfc_isolation {
 /* An event of a process. Borrowed: valid during the callback. */
 typedef struct tfc_process_event {
 	uint32_t size;
-	uint32_t kind;        /* enum tfc_process_event_kind */
-	int32_t pid;          /* of the process; 0 when it never started */
-	uint32_t reason;      /* enum tfc_exit_reason */
-	int32_t status;       /* see enum tfc_exit_reason */
-	uint32_t is_oom;      /* 1: the kernel killed it because memory ran out */
-	uint64_t time_ns;     /* when it happened, CLOCK_REALTIME */
-	uint64_t user_us;     /* CPU time of the process and what it waited for, microseconds */
+	uint32_t kind;    /* enum tfc_process_event_kind */
+	int32_t pid;      /* of the process; 0 when it never started */
+	uint32_t reason;  /* enum tfc_exit_reason */
+	int32_t status;   /* see enum tfc_exit_reason */
+	uint32_t is_oom;  /* 1: the kernel killed it because memory ran out */
+	uint64_t time_ns; /* when it happened, CLOCK_REALTIME */
+	/* CPU time in user mode, microseconds: of the process and of the children that it has
+	 * waited for (wait4(2)) */
+	uint64_t user_us;
 	uint64_t system_us;   /* the same, in the kernel */
-	uint64_t max_rss_kib; /* largest resident set */
+	uint64_t max_rss_kib; /* largest resident set of one of them */
 	uint64_t log_end;     /* log position after its last output, see log.h */
 	uint64_t log_dropped; /* output bytes that could not be written (full disk) */
 	const char *text;     /* a message about the end, or "" */
-	uint32_t silent_ms;   /* STALLED: since its last sign of life */
+	uint32_t silent_ms;   /* STALLED: time since its last sign of life */
 	uint32_t isolation;   /* enum tfc_isolation in effect, never AUTO; 0: it never started */
-	uint64_t log_gap; /* of log_dropped: bytes at the end of the log, where the disk was also
-			     too full for a gap record: readers of the log do not miss them */
+	uint64_t log_gap; /* of log_dropped: bytes missing at the end of the log, where the disk had
+			     no room for a gap record: a reader of the log does not see the loss */
 } tfc_process_event;
 
 /** Runs in dispatch. TFC_PROCESS_EXITED is the last event; close the process all the same. */
@@ -80,9 +82,9 @@ typedef void (*tfc_process_fn)(void *user, const tfc_process_event *event);
 /* A resource limit as setrlimit(2) takes it. */
 typedef struct tfc_rlimit {
 	uint32_t resource; /* RLIMIT_NOFILE, RLIMIT_AS, ... of <sys/resource.h> */
-	uint32_t reserved;
-	uint64_t soft; /* in the unit of the resource; TFC_UNLIMITED: none */
-	uint64_t hard; /* as soft, and not below it */
+	uint32_t reserved; /* 0 */
+	uint64_t soft;     /* in the unit of the resource; TFC_UNLIMITED: none */
+	uint64_t hard;     /* as soft, and not below it */
 } tfc_rlimit;
 
 /* Which of the fields below are set, where zero is a valid value. */
@@ -92,8 +94,9 @@ enum tfc_limit_flags {
 };
 
 /*
- * Resource limits of a process, and its user. Zero: those of the host. When the system refuses a
- * limit, the process does not start: TFC_EXIT_NOT_STARTED, and the text names the limit.
+ * Resource limits of a process, and its user. A field that is 0 leaves the host's own. If the
+ * system refuses a limit, or a cgroup for it cannot be made, the process does not start:
+ * TFC_EXIT_NOT_STARTED with TFC_ELIMIT, and the text names the limit.
  */
 typedef struct tfc_process_limits {
 	uint32_t size;
@@ -102,13 +105,13 @@ typedef struct tfc_process_limits {
 	uint32_t rlimit_count;     /* entries of rlimits */
 	int32_t nice;              /* added to the host's, as nice(1) does; -40 to 40 */
 	int32_t oom_score_adj;     /* -1000 to 1000, see proc(5); only root may lower it */
-	uint32_t cpu_milli;        /* thousandths of a CPU, by cgroup; 0: no limit */
+	uint32_t cpu_milli;        /* thousandths of a CPU, 10 or more, by cgroup; 0: no limit */
 	uint64_t memory_bytes;     /* by cgroup; 0: no limit */
-	uint32_t uid;              /* another one than the host's needs a host that is root */
+	uint32_t uid;              /* only a host that is root can set another uid than its own */
 	uint32_t gid;              /* with uid: see TFC_LIMIT_USER */
-	const uint32_t *groups;    /* supplementary groups; none but these are kept */
+	const uint32_t *groups;    /* all supplementary groups, in place of the host's */
 	uint32_t group_count;      /* entries of groups */
-	uint32_t reserved;
+	uint32_t reserved;         /* 0 */
 } tfc_process_limits;
 
 #define TFC_PROCESS_LIMITS_INIT                                                      \
@@ -119,14 +122,14 @@ typedef struct tfc_process_limits {
 /** As tfc_ctx_options_init. */
 TFC_API int tfc_process_limits_init(tfc_process_limits *limits, uint32_t size);
 
-/* What to run. Strings are copied, and so are limits. */
+/* What to run. Strings, lists and limits are copied. */
 typedef struct tfc_process_options {
 	uint32_t size;
 	uint32_t grace_ms;          /* between TERM and KILL when the host dies; 0: 10 s */
 	const char *const *argv;    /* NULL-terminated, at least one; found through PATH of env */
 	const char *const *env;     /* NULL-terminated "NAME=value"; NULL: empty */
 	const char *cwd;            /* NULL: "/" */
-	const char *log_dir;        /* directory of the log; NULL: output is discarded */
+	const char *log_dir;        /* existing directory of the log; NULL: output is discarded */
 	const char *log_name;       /* name of the log in it, see log.h; needed with log_dir */
 	uint64_t log_segment_bytes; /* a segment file is full at this size; 0: 16 MiB */
 	uint32_t log_segments;      /* this many segment files are kept; 0: 8 */
@@ -135,9 +138,10 @@ typedef struct tfc_process_options {
 	 * until the process is reaped, even if it is released before. NULL: none. */
 	tfc_port_hold *hold;
 	const tfc_process_limits *limits; /* NULL: the host's own */
-	/* Report TFC_PROCESS_STALLED when the process gives no sign of life for so many
-	 * milliseconds, and again after each further such time; 0: never. Signs of life are output,
-	 * and any bytes that the process writes to descriptor 3, a pipe that it has then. */
+	/* Report TFC_PROCESS_STALLED when the process has given no sign of life for this many
+	 * milliseconds, and again whenever as many more have passed; 0: never. Signs of life are
+	 * output, and bytes written to descriptor 3, a pipe that the process has if this is not 0.
+	 */
 	uint32_t stall_ms;
 	uint32_t isolation; /* enum tfc_isolation */
 } tfc_process_options;
@@ -152,32 +156,35 @@ TFC_API int tfc_process_options_init(tfc_process_options *options, uint32_t size
 
 /**
  * Starts a process, and returns at once. fn(user, event) reports its start and, exactly once, its
- * end. A program that cannot be started ends with TFC_EXIT_NOT_STARTED and TFC_ENOENT (not found),
- * TFC_ENOEXEC, TFC_EACCES, TFC_ECWD (no working directory), TFC_ELIMIT (a limit cannot be set),
- * TFC_EMFILE, TFC_EAGAIN or TFC_ENOMEM. The caller owns *ret_process. Thread: the context's.
- * Errors: TFC_EINVAL, TFC_ENOTSUP, TFC_ETOOBIG, TFC_ENOMEM, TFC_EMFILE, TFC_EFORK, TFC_ESYS;
+ * end. For a program that cannot be started, the only event is TFC_PROCESS_EXITED with
+ * TFC_EXIT_NOT_STARTED and a status: TFC_ENOENT (not found), TFC_ENOEXEC, TFC_EACCES, TFC_ECWD (no
+ * working directory), TFC_ELIMIT (a limit cannot be set), TFC_EMFILE, TFC_EAGAIN, TFC_ENOMEM or
+ * TFC_ESYS. The caller owns *ret_process. Thread: the context's. Errors: TFC_EINVAL, TFC_ENOTSUP,
+ * TFC_ETOOBIG, TFC_ENOMEM, TFC_EMFILE, TFC_EFORK, TFC_ESYS, TFC_ELOST (the guard ended at once);
  * TFC_ENOENT when the guard's program is missing.
  */
 TFC_API int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, tfc_process_fn fn,
 			      void *user, tfc_process **ret_process);
 
 /**
- * Stops the process: SIGTERM and SIGCONT to its group, SIGKILL after `grace_ms`, then every process
- * that it left behind. A second call with a shorter grace period shortens it; 0 kills at once. The
- * end is reported as TFC_PROCESS_EXITED. Stopping a process that has ended is a success. Thread:
- * the context's. Errors: TFC_EINVAL, TFC_EFORK.
+ * Stops the process: SIGTERM and SIGCONT to its process group, SIGKILL after `grace_ms`, then
+ * SIGKILL to every process that it left behind. A second call can shorten the grace period but not
+ * extend it; 0 kills at once. The end is reported as TFC_PROCESS_EXITED. Stopping a process that
+ * has ended is a success. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK.
  */
 TFC_API int tfc_process_stop(tfc_process *process, uint32_t grace_ms);
 
-/** Sends a signal to the process group. Thread, errors: as tfc_process_stop. */
+/** Sends a signal to the process group. A process that has ended gets none, which is a success.
+ * Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK, TFC_ENOMEM, TFC_ESYS. */
 TFC_API int tfc_process_signal(tfc_process *process, int signal_number);
 
-/** The pid, or 0 while there is none. Thread: the context's. Errors: none. */
+/** The pid; 0 before TFC_PROCESS_STARTED and from TFC_PROCESS_EXITED on. Thread: the context's.
+ * Errors: none. */
 TFC_API pid_t tfc_process_pid(const tfc_process *process);
 
 /**
- * Closes the handle: no further event comes. A process that still runs is killed at once. Legal
- * inside a callback. NULL is a no-op. Thread: the context's.
+ * Closes the handle: no further event comes. A process that still runs is killed at once, with all
+ * that it started. Legal inside a callback. NULL is a no-op. Thread: the context's.
  */
 TFC_API void tfc_process_close(tfc_process *process);
 

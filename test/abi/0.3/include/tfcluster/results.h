@@ -2,12 +2,16 @@
  * Jobs, members and plans as structs: what the gateway's requests return beside their JSON.
  *
  * The library makes all of these structs. They are borrowed, with everything that they point to:
- * valid during the callback that has them. Strings are never NULL, except in tfc_member_info.
- * `size` is that of the struct which the library has; fields are only ever added at the end. Read a
- * list of structs with its function (tfc_job_info_task ...), because the structs of a later library
- * are larger than those that a program was built with.
+ * valid during the callback that receives them. Strings are never NULL, except in tfc_member_info.
+ * `size` is the size of the library's struct; later versions add fields at the end. Read a list of
+ * structs with its function (tfc_job_info_task ...): in a later library the structs are larger than
+ * those that a program was built with.
  *
  * Times are of CLOCK_REALTIME on the node that reports them, in nanoseconds since 1970.
+ *
+ * A job's generation is the number of the latest start of its group, the tasks that restart
+ * together. Its epoch grows when the job continues after a restart of the node that maintains it.
+ * The deciding task is the task whose end decided how the job ended.
  */
 #ifndef TFCLUSTER_RESULTS_H
 #define TFCLUSTER_RESULTS_H
@@ -20,28 +24,30 @@
 extern "C" {
 #endif
 
+/* The states from TFC_JOB_SUCCEEDED on are final. */
 enum tfc_job_state {
-	TFC_JOB_PENDING = 1,
-	TFC_JOB_STARTING = 2,
-	TFC_JOB_RUNNING = 3,
-	TFC_JOB_RESTARTING = 4,
-	TFC_JOB_STOPPING = 5,
+	TFC_JOB_PENDING = 1,    /* it waits until its tasks can be placed */
+	TFC_JOB_STARTING = 2,   /* not all of its tasks are ready yet */
+	TFC_JOB_RUNNING = 3,    /* all tasks were ready, or count as ready */
+	TFC_JOB_RESTARTING = 4, /* its group or its coordinator is started again */
+	TFC_JOB_STOPPING = 5,   /* how it ends is decided; its tasks are being stopped */
 	TFC_JOB_SUCCEEDED = 6,
 	TFC_JOB_FAILED = 7,
-	TFC_JOB_STOPPED = 8,
+	TFC_JOB_STOPPED = 8, /* a user or the host stopped it */
 	TFC_JOB_DAMAGED = 9, /* in a list of jobs only: its record in the store is unreadable */
 };
 
+/* The states from TFC_TASK_EXITED on are those of an attempt that has ended. */
 enum tfc_task_state {
-	TFC_TASK_PENDING = 1,
+	TFC_TASK_PENDING = 1,  /* not placed yet */
 	TFC_TASK_HOLDING = 2,  /* its port is held */
 	TFC_TASK_STARTING = 3, /* its process is being started */
 	TFC_TASK_RUNNING = 4,  /* its program runs, but does not listen yet */
 	TFC_TASK_READY = 5,    /* it listens; a task that never listens: its program runs */
-	TFC_TASK_EXITED = 6, /* ended by itself, with code 0 or with a code that does not matter */
-	TFC_TASK_FAILED = 7,
-	TFC_TASK_LOST = 8,
-	TFC_TASK_STOPPED = 9, /* ended because it was stopped */
+	TFC_TASK_EXITED = 6,   /* ended by itself: with 0, or after the job had succeeded */
+	TFC_TASK_FAILED = 7,   /* ended in any other way */
+	TFC_TASK_LOST = 8,     /* its shim, its guard or its node was lost */
+	TFC_TASK_STOPPED = 9,  /* ended because it was stopped */
 };
 
 /** "running", "ready", ...; "?" for an unknown one. Static strings. Thread: any. Errors: none. */
@@ -51,18 +57,18 @@ TFC_API const char *tfc_task_state_name(uint32_t state);
 /* Why a job or an attempt ended. */
 enum tfc_end_reason {
 	TFC_END_NONE = 0,
-	TFC_END_EXIT = 1,      /* exit_code: of a job, the deciding task's */
-	TFC_END_SIGNAL = 2,    /* signal: of a job, the deciding task's */
+	TFC_END_EXIT = 1,      /* see exit_code; of a job, that of the deciding task */
+	TFC_END_SIGNAL = 2,    /* see signal; of a job, that of the deciding task */
 	TFC_END_DEADLINE = 3,  /* deadline_s, start_deadline_s or pending_deadline_s passed; text
 				  names what the job was waiting for */
 	TFC_END_STOPPED = 4,   /* a user or the host stopped it */
-	TFC_END_LOST = 5,      /* a task ended without an exit status */
+	TFC_END_LOST = 5,      /* the exit status is not known: a shim, guard or node was lost */
 	TFC_END_NOT_FOUND = 6, /* the program does not exist */
 	TFC_END_NOT_EXECUTABLE = 7,
 	TFC_END_REFUSED = 8, /* it could not be started: no port, no directory, a cluster spec that
 				is not valid; see text */
 	TFC_END_FOREIGN_LISTENER = 9, /* another program listens on the task's port */
-	TFC_END_CONSEQUENCE = 10,     /* of an attempt: it failed because another task did */
+	TFC_END_CONSEQUENCE = 10,     /* of an attempt: it ended because another task had ended */
 	TFC_END_STALLED = 11,         /* no sign of life for stall_s; see the job key on_stall */
 	TFC_END_UNSCHEDULABLE = 12,   /* no node can ever offer what it needs; text says what is
 					 missing, and what there is */
@@ -79,13 +85,13 @@ typedef struct tfc_attempt_end {
 	uint32_t attempt;     /* from 1 */
 	uint32_t task_state;  /* enum tfc_task_state */
 	uint32_t reason;      /* enum tfc_end_reason */
-	uint32_t exit_reason; /* enum tfc_exit_reason, whatever `reason` is */
+	uint32_t exit_reason; /* enum tfc_exit_reason: how the process itself ended */
 	int32_t exit_code;    /* of a process that exited: 0 to 255; else 0 */
-	int32_t signal;       /* that killed the process; else 0 */
-	int32_t error_code;   /* enum tfc_err: of a process that never ran; else 0 */
+	int32_t signal;       /* the signal that killed the process; else 0 */
+	int32_t error_code;   /* enum tfc_err: why the process never ran; else 0 */
 	uint64_t ended_ns;    /* when it ended */
-	uint64_t user_us;     /* CPU time in user mode, microseconds */
-	uint64_t system_us;   /* CPU time in the kernel, microseconds */
+	uint64_t user_us;     /* CPU time in user mode, microseconds; see tfc_process_event */
+	uint64_t system_us;   /* the same, in the kernel */
 	uint64_t max_rss_kib; /* largest resident set */
 	const char *node;     /* where it ran */
 	const char *text;     /* a message for people; or "" */
@@ -96,7 +102,7 @@ typedef struct tfc_job_task {
 	uint32_t size;
 	uint32_t state;         /* enum tfc_task_state */
 	const char *task_type;  /* "worker" */
-	uint32_t task_index;    /* with task_type */
+	uint32_t task_index;    /* among the tasks of task_type, from 0 */
 	uint32_t attempt;       /* the latest, from 1; 0: none yet */
 	const char *node;       /* the name of the node it is on; "": not placed yet */
 	const char *address;    /* "host:port"; "": it has no port yet, or never */
@@ -104,8 +110,8 @@ typedef struct tfc_job_task {
 	uint32_t isolation;     /* enum tfc_isolation; 0: it never ran */
 	uint32_t restarts_left; /* UINT32_MAX: not known, because the job does not run */
 	uint32_t generation;    /* of its latest attempt, from 1 */
-	uint64_t started_ns;    /* when the program of its latest attempt ran; 0: not yet */
-	const char *activity;   /* what its processes are doing, for people; or "" */
+	uint64_t started_ns;    /* when the program of its latest attempt started; 0: not yet */
+	const char *activity; /* what its processes do, for people, or ""; of the first 128 tasks */
 	const tfc_attempt_end *last_end; /* of its latest ended attempt; NULL: none has ended */
 } tfc_job_task;
 
@@ -119,20 +125,20 @@ typedef struct tfc_job_info {
 	const char *text; /* what it waits for, why it restarts, how it ended, for people; or "" */
 	const void *host_tag;     /* tfc_submit_options.host_tag; NULL: none */
 	uint64_t host_tag_len;    /* in bytes */
-	uint64_t epoch;           /* of the maintainer, from 1 */
+	uint64_t epoch;           /* see above; from 1 */
 	uint64_t submitted_ns;    /* when it was submitted */
-	uint64_t started_ns;      /* when all its tasks first ran; 0: not yet */
+	uint64_t started_ns;      /* when it was first in TFC_JOB_RUNNING; 0: not yet */
 	uint64_t ended_ns;        /* when it ended; 0: not yet */
-	uint64_t age_ms;          /* since it was submitted, by the clock of its maintainer */
+	uint64_t age_ms;          /* from its submit until now, by the clock of its maintainer */
 	uint64_t restarts;        /* of its tasks, in all */
-	uint32_t generation;      /* of the group, from 1; 0: not placed yet */
+	uint32_t generation;      /* see above; from 1; 0: not placed yet */
 	uint32_t task_count;      /* how many tasks it has */
 	uint32_t ready_count;     /* how many of them are ready */
 	uint32_t reason;          /* of an ended job: enum tfc_end_reason; else 0 */
 	int32_t exit_status;      /* of an ended job, as tfc_event_exit_status; else -1 */
-	int32_t exit_code;        /* of an ended job, that of the deciding task; else 0 */
-	int32_t signal;           /* of an ended job, that killed the deciding task; else 0 */
-	int32_t error_code;       /* of an ended job whose deciding task never ran: enum tfc_err */
+	int32_t exit_code;        /* of an ended job: of its deciding task; else 0 */
+	int32_t signal;           /* of an ended job: it killed the deciding task; else 0 */
+	int32_t error_code;       /* enum tfc_err: why the deciding task never ran; else 0 */
 	const char *decided_by;   /* the deciding task, "worker/0"; "": none decided */
 	const char *const *nodes; /* where its tasks are, at most 64 names; NULL-terminated */
 	/* Its tasks, for tfc_job_info_task: all of them from tfc_gateway_describe; otherwise NULL.
@@ -169,8 +175,8 @@ TFC_API const tfc_job_info *tfc_jobs_at(const tfc_jobs *jobs, uint32_t index);
  * any. Errors: none. */
 TFC_API const tfc_missing_node *tfc_jobs_missing_at(const tfc_jobs *jobs, uint32_t index);
 
-/** The task at `index`, by role and index; NULL: there is none, or `job` was made without its
- * tasks. Borrowed: valid as long as `job`. Thread: any. Errors: none. */
+/** The task at position `index`, by role and task index; NULL: there is none, or `job` has no list
+ * of tasks. Borrowed: valid as long as `job`. Thread: any. Errors: none. */
 TFC_API const tfc_job_task *tfc_job_info_task(const tfc_job_info *job, uint32_t index);
 
 /* ---- members */
@@ -193,7 +199,7 @@ TFC_API const tfc_member_info *tfc_members_at(const tfc_members *members, uint32
 /* What a task would be given. */
 typedef struct tfc_task_plan {
 	uint32_t size;
-	uint32_t task_index;     /* with task_type */
+	uint32_t task_index;     /* among the tasks of task_type, from 0 */
 	const char *task_type;   /* "worker" */
 	const char *node;        /* the name of the node where it would run */
 	const char *address;     /* "host:port"; "": it has no port */
@@ -216,8 +222,8 @@ typedef struct tfc_explanation {
 	uint32_t task_size;  /* bytes from one of them to the next */
 } tfc_explanation;
 
-/** The plan of a task, by role and index; NULL: there is none. Borrowed: valid as long as
- * `explanation`. Thread: any. Errors: none. */
+/** The plan at position `index`, by role and task index; NULL: there is none. Borrowed: valid as
+ * long as `explanation`. Thread: any. Errors: none. */
 TFC_API const tfc_task_plan *tfc_explanation_task(const tfc_explanation *explanation,
 						  uint32_t index);
 

@@ -25,7 +25,7 @@ extern "C" {
  */
 TFC_API unsigned tfc_version(void);
 
-/* What this library has. A later version adds features, and never removes or renumbers one. */
+/* Features. A later version adds features, and never removes or renumbers one. */
 enum tfc_feature {
 	TFC_FEATURE_UNIX = 1,          /* "unix:PATH" addresses */
 	TFC_FEATURE_TCP = 2,           /* "tcp://HOST:PORT" addresses, encrypted with keys */
@@ -37,8 +37,8 @@ enum tfc_feature {
 };
 
 /**
- * What the library that is loaded has: a mask of enum tfc_feature, for bindings, which know no
- * macros. Thread: any. Errors: none.
+ * The features of the library that is loaded, as a mask of enum tfc_feature. Bindings, which do not
+ * see TFC_VERSION_NUMBER, check these. Thread: any. Errors: none.
  */
 TFC_API uint64_t tfc_features(void);
 
