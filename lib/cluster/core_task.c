@@ -25,8 +25,8 @@ bool tfc__task_is_vital(const struct tfc__core *core, const struct task *t)
 	bool is_replaced = t->was_ready && is_another_ready;
 	if (role->is_failure_ignored && (!role->is_replaceable || is_replaced))
 		return false;
-	return t->is_decider || t->is_member || strcmp(role->name, "evaluator") == 0 ||
-	       strcmp(role->name, "driver") == 0;
+	return role->is_failure_fatal || t->is_decider || t->is_member ||
+	       strcmp(role->name, "evaluator") == 0 || strcmp(role->name, "driver") == 0;
 }
 
 /* ---- actions */

@@ -44,6 +44,7 @@ struct tfc__core_role {
 	uint64_t finish_ns;
 	bool has_port;
 	bool is_in_cluster;      /* in the cluster spec: chief, worker, ps, evaluator */
+	bool is_failure_fatal;   /* its failure fails the job, also that of a sidecar */
 	bool is_failure_ignored; /* its failure is ignored once its restarts are used up */
 	/* ... only after it was ready, and while another task of its role is, which gets its
 	 * work */

@@ -114,6 +114,8 @@ static void fill_role(const tfc_job *job, const struct tfc__role *role, struct t
 		.finish_ns = ns_of(role->finish_s >= 0 ? role->finish_s : job->finish_s),
 		.has_port = tfc__role_has_port(job, role),
 		.is_in_cluster = tfc__role_is_in_cluster(role->name),
+		.is_failure_fatal = role->on_failure == TFC__ON_FAILURE_FAIL ||
+				    role->on_failure == TFC__ON_FAILURE_RESTART,
 		.is_failure_ignored = is_failure_ignored(job, role),
 		.is_replaceable = is_handed_work(job, role),
 		.is_ready_on_listen = tfc__role_is_ready_on_listen(job, role),

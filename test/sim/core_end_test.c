@@ -372,6 +372,17 @@ static void failing_sidecar_is_reported_and_the_job_goes_on(void **state)
 	sim_fini(&s);
 }
 
+static void failing_sidecar_fails_the_job_that_needs_it(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	sim_role(&s, "dispatcher", 1, TFC__SCOPE_TASK)->is_failure_fatal = true;
+	sim_up(&s);
+	sim_exit(&s, "dispatcher/0", 1);
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STOPPING);
+	sim_fini(&s);
+}
+
 static void failing_evaluator_fails_the_job_unless_ignored(void **state)
 {
 	for (int is_ignored = 0; is_ignored < 2; is_ignored++) {
@@ -494,6 +505,7 @@ int main(void)
 		cmocka_unit_test(chief_done_before_the_abort_reached_it_is_a_success),
 		cmocka_unit_test(exit_0_after_an_abort_is_no_success),
 		cmocka_unit_test(failing_sidecar_is_reported_and_the_job_goes_on),
+		cmocka_unit_test(failing_sidecar_fails_the_job_that_needs_it),
 		cmocka_unit_test(failing_evaluator_fails_the_job_unless_ignored),
 		cmocka_unit_test(start_deadline_names_what_it_waits_for),
 		cmocka_unit_test(start_deadline_runs_again_for_each_generation),

@@ -15,6 +15,7 @@ static void make_role(struct world *w, const char *name, uint32_t count, uint32_
 		return;
 	role->restart_on = chance(w, 3);
 	role->is_failure_ignored = once_in(w, 8);
+	role->is_failure_fatal = !role->is_failure_ignored && once_in(w, 8);
 	role->is_listening_assumed = !once_in(w, 4);
 }
 

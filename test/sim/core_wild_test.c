@@ -50,6 +50,7 @@ static void make_role(struct world *w, const char *name, uint32_t count, uint32_
 	role->finish_ns = once_in(w, 4) ? 0 : 5 * SIM_SECOND;
 	role->restart_on = once_in(w, 2) ? 0 : chance(w, 3);
 	role->is_failure_ignored = once_in(w, 5);
+	role->is_failure_fatal = once_in(w, 5);
 	role->is_replaceable = once_in(w, 3);
 	role->is_listening_assumed = !once_in(w, 4);
 	role->is_ready_on_listen ^= once_in(w, 8);

@@ -206,6 +206,9 @@ static void who_may_fail_is_what_the_role_says_or_else_what_it_is_for(void **sta
 		struct resolved *r = resolve(json);
 		const struct tfc__core_role *role = role_of(r, cases[i].role);
 		assert_int_equal(role->is_failure_ignored, cases[i].is_ignored);
+		assert_int_equal(role->is_failure_fatal,
+				 strstr(cases[i].job, "\"on_failure\":\"fail\"") ||
+					 strstr(cases[i].job, "\"on_failure\":\"restart\""));
 		assert_int_equal(role->is_replaceable, cases[i].is_replaceable);
 		assert_int_equal(role->restart_on, cases[i].restart_on);
 		tfc_job_free(r->job);
