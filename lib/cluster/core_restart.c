@@ -53,25 +53,35 @@ static bool is_allowed(const struct tfc__core_role *role, const struct tfc__atte
 	return role->restart_on == TFC__RESTART_FAILURE && death->reason != TFC_EXIT_NOT_STARTED;
 }
 
+/* " (1 of 3 restarts in 600 s)"; a window of 0 is the whole life of the job. */
+static void add_spent(const struct account *a, uint32_t spent, const char *what, char *text,
+		      size_t size)
+{
+	tfc__text_add(text, size, " (%u of %u%s", spent, a->max, what);
+	if (a->window)
+		tfc__text_add(text, size, " in %.0f s", (double)a->window / (double)SECOND_NS);
+	tfc__text_add(text, size, ")");
+}
+
 static void add_what_follows(const char *what, uint64_t wait, uint32_t spent,
 			     const struct account *a, char *text, size_t size)
 {
 	tfc__text_add(text, size, "; restarting %s", what);
 	if (wait)
 		tfc__text_add(text, size, " in %.1f s", (double)wait / (double)SECOND_NS);
-	tfc__text_add(text, size, " (%u of %u %s in %.0f s)", spent + 1, a->max,
-		      a->is_loss ? "losses" : "restarts", (double)a->window / (double)SECOND_NS);
+	add_spent(a, spent + 1, a->is_loss ? " losses" : " restarts", text, size);
 }
 
 static void add_why_not(const struct account *a, char *text, size_t size)
 {
-	if (a->max == 0)
+	if (a->max == 0) {
 		tfc__text_add(text, size, "; not restarted: restart.%s is 0",
 			      a->is_loss ? "losses" : "max");
-	else
-		tfc__text_add(text, size, "; no restart %sis left (%u of %u in %.0f s)",
-			      a->is_loss ? "after a loss " : "", a->max, a->max,
-			      (double)a->window / (double)SECOND_NS);
+	} else {
+		tfc__text_add(text, size, "; no restart %sis left",
+			      a->is_loss ? "after a loss " : "");
+		add_spent(a, a->max, "", text, size);
+	}
 }
 
 static void report_cause(struct tfc__core *core, struct task *t, const char *text)

@@ -194,6 +194,28 @@ static void budget_comes_back_when_the_window_has_passed(void **state)
 	sim_fini(&s);
 }
 
+static void budget_of_the_whole_job_names_no_window(void **state)
+{
+	struct sim s;
+	sim_parameter_server(&s);
+	s.roles[1].restart_max = 1;
+	s.roles[1].window_ns = 0;
+	sim_up(&s);
+	sim_signal(&s, "worker/0", 9);
+	sim_expect(&s, "task worker/0 #1 failed signal 9: worker/0 died of SIGKILL; restarting it "
+		       "(1 of 1 restarts)\n"
+		       "launch worker/0 #2 g1\n");
+	sim_ready_all(&s);
+	s.now += 600 * SIM_SECOND;
+	sim_signal(&s, "worker/0", 9);
+	sim_expect(&s, "task worker/0 #2 failed signal 9: worker/0 died of SIGKILL; no restart is "
+		       "left (1 of 1)\n"
+		       "job stopping g1: worker/0 died of SIGKILL; no restart is left (1 of 1)\n"
+		       "stop chief/0 #1 1s\n"
+		       "stop ps/0 #1 1s\n");
+	sim_fini(&s);
+}
+
 static void large_budget_is_kept_exactly_enough(void **state)
 {
 	struct sim s;
@@ -387,6 +409,7 @@ int main(void)
 		cmocka_unit_test(evaluator_outlives_a_group_restart),
 		cmocka_unit_test(used_up_budget_ends_the_job_and_says_so),
 		cmocka_unit_test(budget_comes_back_when_the_window_has_passed),
+		cmocka_unit_test(budget_of_the_whole_job_names_no_window),
 		cmocka_unit_test(large_budget_is_kept_exactly_enough),
 		cmocka_unit_test(first_restart_is_immediate_and_later_ones_back_off),
 		cmocka_unit_test(several_backoffs_end_in_their_order),
