@@ -22,9 +22,16 @@ void tfc__agent_notify(struct agent_task *task, struct tfc__task_event *event)
 	task->job->fn(task->job->user, event);
 }
 
+static void set_reply(struct agent_task *task, enum reply kind)
+{
+	task->job->refused_holds -= task->reply_kind == REPLY_HOLD_FAILED;
+	task->job->refused_holds += kind == REPLY_HOLD_FAILED;
+	task->reply_kind = kind;
+}
+
 void tfc__agent_reply(struct agent_task *task, enum reply kind)
 {
-	task->reply_kind = kind;
+	set_reply(task, kind);
 	tfc__work_schedule(&task->reply);
 }
 
@@ -40,11 +47,13 @@ static bool is_lasting(const struct agent_task *task)
 	TFC__LIST_EACH (link, &task->job->agent->jobs) {
 		const struct tfc__agent_job *job = tfc__container_of(link, struct tfc__agent_job,
 								     link);
-		for (uint32_t i = 0; job != task->job && i < job->task_count; i++) {
-			const tfc_port_hold *hold = job->tasks[i].hold;
-			if (hold && (!task->role->port || tfc_port_hold_number(hold) == task->port))
+		if (job == task->job || !job->holds)
+			continue;
+		if (!task->role->port)
+			return false;
+		for (uint32_t i = 0; i < job->task_count; i++)
+			if (tfc_port_hold_number(job->tasks[i].hold) == task->port)
 				return false;
-		}
 	}
 	return true;
 }
@@ -95,11 +104,8 @@ static void deliver_reply(struct tfc__work *work)
 		break;
 	case REPLY_HOLD_FAILED:
 		event.kind = TFC__AGENT_HOLD_FAILED;
-		for (uint32_t i = 0; i < job->task_count; i++) {
-			const struct agent_task *other = &job->tasks[i];
-			event.missing += other->reply_kind == REPLY_HOLD_FAILED;
-			event.ports += other->hold && !other->role->port;
-		}
+		event.missing = job->refused_holds;
+		event.ports = job->pool_holds;
 		job->portless = NULL;
 		event.is_lasting = is_lasting(task);
 		break;
@@ -107,7 +113,7 @@ static void deliver_reply(struct tfc__work *work)
 		event.kind = TFC__AGENT_REFUSED;
 		break;
 	}
-	task->reply_kind = REPLY_NONE;
+	set_reply(task, REPLY_NONE);
 	tfc__agent_notify(task, &event);
 }
 
@@ -300,12 +306,15 @@ int tfc__agent_hold_port(struct agent_task *task)
 	if (!tfc__role_has_port(task->job->info.job, task->role))
 		return TFC_OK;
 	int code = TFC_OK;
-	if (!task->hold)
+	if (!task->hold) {
 		code = tfc__port_acquire(agent->pool, task->port, &task->hold);
-	else if (tfc__port_is_lost(task->hold))
+		task->job->holds += code == TFC_OK;
+		task->job->pool_holds += code == TFC_OK && !task->role->port;
+	} else if (tfc__port_is_lost(task->hold)) {
 		code = tfc__port_retake(task->hold);
-	else
+	} else {
 		return TFC_OK;
+	}
 	if (code == TFC_OK && !task->job->is_plan)
 		code = tfc__guard_keep(agent->ctx, task->hold);
 	if (code < 0) {
@@ -326,7 +335,7 @@ void tfc__agent_hold(struct tfc__agent_job *job, uint32_t number, uint32_t hold)
 {
 	struct agent_task *task = &job->tasks[number];
 	task->hold_number = hold;
-	task->reply_kind = REPLY_TO_HOLD;
+	set_reply(task, REPLY_TO_HOLD);
 	if (job->is_plan)
 		tfc__work_schedule(&task->reply);
 	else
@@ -337,9 +346,11 @@ void tfc__agent_release(struct tfc__agent_job *job, uint32_t number)
 {
 	struct agent_task *task = &job->tasks[number];
 	if (task->reply_kind != REPLY_REFUSED)
-		task->reply_kind = REPLY_NONE;
+		set_reply(task, REPLY_NONE);
 	if (task->job->portless == task)
 		task->job->portless = NULL;
+	job->holds -= task->hold != NULL;
+	job->pool_holds -= task->hold && !task->role->port;
 	tfc_port_hold_release(task->hold);
 	tfc__slot_release(task);
 	task->hold = NULL;

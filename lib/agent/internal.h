@@ -198,6 +198,9 @@ struct tfc__agent_job {
 	uint8_t *states;          /* the answer to a query, one per task */
 	uint32_t query;           /* the number of the unanswered query, or 0 */
 	uint32_t settled;         /* tasks whose state for the query is known */
+	uint32_t holds;           /* tasks with a port hold */
+	uint32_t pool_holds;      /* ... of these, the ones with a port of the pool */
+	uint32_t refused_holds;   /* tasks whose reply is REPLY_HOLD_FAILED */
 	/*
 	 * A task that found no free port in the whole pool and has not reported it yet: the others
 	 * need not try.
