@@ -35,7 +35,7 @@ static void tasks_of_a_maintainer_that_is_not_received_end_before_it_calls_them_
 	agent_stop(job.ops, job.handle, 0, 0); /* an order that comes too late */
 	const struct received_event *lost = paired_await(&job, TFC__AGENT_LOST, 0, 1);
 	assert_false(proc_is_alive(pid));
-	assert_non_null(strstr(lost->text, "node there has been unreachable"));
+	assert_non_null(strstr(lost->text, "it has been unreachable"));
 	assert_non_null(paired_find(&job, TFC__AGENT_UNREACHABLE, 0, 1));
 	assert_null(paired_find(&job, TFC__AGENT_EXITED, 0, 1));
 	agent_pair_await_no_jobs(&pair);
