@@ -12,7 +12,7 @@ static void on_log(void *user, const tfc_log_entry *entry)
 {
 	const struct client *client = user;
 	if (client->output)
-		output_say(client->output, ERROR, "%s", entry->text);
+		output_message(client->output, ERROR, "%s", entry->text);
 	else
 		complain("%s", entry->text);
 }
@@ -54,27 +54,27 @@ void client_end(struct client *client)
 	gateway_options_end(&client->options);
 }
 
-void client_answer(void *user, const tfc_reply *reply)
+void client_on_reply(void *user, const tfc_reply *reply)
 {
-	struct answer *answer = user;
-	answer->is_there = true;
-	answer->code = reply->code;
+	struct response *response = user;
+	response->is_there = true;
+	response->code = reply->code;
 	if (reply->code < 0)
 		complain("%s", reply->error->text);
-	else if (answer->handle)
-		answer->status = answer->handle(answer->user, reply);
-	else if (!(answer->text = strdup(reply->text)))
+	else if (response->handle)
+		response->status = response->handle(response->user, reply);
+	else if (!(response->text = strdup(reply->text)))
 		die_without_memory();
 }
 
-int client_await(struct client *client, int begun, struct answer *answer)
+int client_await(struct client *client, int begun, struct response *response)
 {
 	if (begun < 0)
 		return complain("%s", tfc_ctx_error(client->ctx)->text);
-	while (!answer->is_there)
+	while (!response->is_there)
 		if (tfc_ctx_run(client->ctx, -1) < 0)
 			return complain("%s", tfc_ctx_error(client->ctx)->text);
-	return answer->code < 0 ? -1 : 0;
+	return response->code < 0 ? -1 : 0;
 }
 
 int print_text(const char *text)

@@ -26,8 +26,8 @@ void client_end(struct client *client);
 bool client_begin(struct client *client, struct command_line *line, int argc, char **argv,
 		  int *ret_status);
 
-/* The response to one request, for tfc_reply_fn client_answer. */
-struct answer {
+/* The response to one request, for tfc_reply_fn client_on_reply. */
+struct response {
 	/* Called with a successful response, whose structs are valid during the call only; returns
 	 * the exit status. NULL: the text is kept. */
 	int (*handle)(void *user, const tfc_reply *reply);
@@ -37,11 +37,11 @@ struct answer {
 	int code;
 	char *text; /* freed by the caller */
 };
-void client_answer(void *user, const tfc_reply *reply);
+void client_on_reply(void *user, const tfc_reply *reply);
 
 /* Dispatches until the response has arrived; `begun` is what the request function returned. 0, or
  * -1 after an error message. */
-int client_await(struct client *client, int begun, struct answer *answer);
+int client_await(struct client *client, int begun, struct response *response);
 
 /* Prints a multi-line text on stdout, in one write and with control characters escaped. Returns the
  * exit status. */

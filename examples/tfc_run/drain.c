@@ -8,12 +8,12 @@
 
 static int drain(struct client *client, const char *node, bool is_off)
 {
-	struct answer answer = {.text = NULL};
+	struct response response = {.text = NULL};
 	int begun = (is_off ? tfc_gateway_undrain : tfc_gateway_drain)(client->gateway, node, NULL,
-								       client_answer, &answer,
+								       client_on_reply, &response,
 								       NULL);
-	int status = client_await(client, begun, &answer) == 0 ? 0 : RUN_FAILED;
-	free(answer.text);
+	int status = client_await(client, begun, &response) == 0 ? 0 : RUN_FAILED;
+	free(response.text);
 	return status;
 }
 

@@ -74,7 +74,7 @@ static void on_event(void *user, const tfc_event *event)
 	struct follow *follow = user;
 	bool is_end = event->kind == TFC_EVENT_END;
 	if (event->kind == TFC_EVENT_LOST) {
-		output_say(follow->output, ERROR, "%s", event->text);
+		output_message(follow->output, ERROR, "%s", event->text);
 		end(follow, RUN_FAILED);
 		return;
 	}
@@ -102,7 +102,8 @@ static void on_stop_reply(void *user, const tfc_reply *reply)
 {
 	struct follow *follow = user;
 	if (reply->code < 0 && reply->code != TFC_ESTATE && reply->code != TFC_ECANCELED)
-		output_say(follow->output, ERROR, "cannot stop the job: %s", reply->error->text);
+		output_message(follow->output, ERROR, "cannot stop the job: %s",
+			       reply->error->text);
 }
 
 static void stop(struct follow *follow, uint32_t interrupt_ms, bool is_kill)
@@ -113,8 +114,8 @@ static void stop(struct follow *follow, uint32_t interrupt_ms, bool is_kill)
 	if (tfc_gateway_stop(follow->client->gateway,
 			     follow->id[0] ? follow->id : follow->options->job, &options,
 			     on_stop_reply, follow, NULL) < 0)
-		output_say(follow->output, ERROR, "cannot stop the job: %s",
-			   tfc_ctx_error(follow->client->ctx)->text);
+		output_message(follow->output, ERROR, "cannot stop the job: %s",
+			       tfc_ctx_error(follow->client->ctx)->text);
 }
 
 /* Detaches: the job continues. */
@@ -122,10 +123,10 @@ static void leave(struct follow *follow, int status)
 {
 	const char *job = follow->id[0] ? follow->id : follow->options->job;
 	if (!follow->options->is_only_output)
-		output_say(follow->output, NOTICE,
-			   "detached; the job continues (\"tfc_run attach %s\" follows it, "
-			   "\"tfc_run stop %s\" stops it)",
-			   job, job);
+		output_message(follow->output, NOTICE,
+			       "detached; the job continues (\"tfc_run attach %s\" follows it, "
+			       "\"tfc_run stop %s\" stops it)",
+			       job, job);
 	follow->drop_ns = now_ns() + DETACHED_MS * 1000000ull;
 	end(follow, status);
 }
@@ -136,10 +137,10 @@ static void on_interrupt(struct follow *follow)
 		leave(follow, 0);
 		return;
 	}
-	output_say(follow->output, NOTICE,
-		   follow->is_stopping
-			   ? "killing the remaining tasks"
-			   : "interrupted, stopping the job; a second Ctrl-C kills at once");
+	output_message(follow->output, NOTICE,
+		       follow->is_stopping
+			       ? "killing the remaining tasks"
+			       : "interrupted, stopping the job; a second Ctrl-C kills at once");
 	stop(follow, follow->is_stopping ? 0 : INTERRUPT_MS, follow->is_stopping);
 	follow->is_stopping = true;
 }
@@ -162,8 +163,8 @@ static void watch_output(struct follow *follow)
 	struct stream *out = follow->output->out, *err = follow->output->err;
 	if (out->error && !follow->is_over) {
 		if (out->error != EPIPE)
-			output_say(follow->output, ERROR, "cannot write to standard output: %s",
-				   strerror(out->error));
+			output_message(follow->output, ERROR, "cannot write to standard output: %s",
+				       strerror(out->error));
 		else /* the exit status of a process killed by SIGPIPE */
 			output_hush(follow->output);
 		end(follow, out->error == EPIPE ? 128 + SIGPIPE : RUN_FAILED);
@@ -218,7 +219,7 @@ int follow(struct client *client, struct output *output, const struct follow_opt
 	tail_begin(&follow.tail, options->tail);
 	if (tfc_gateway_subscribe(client->gateway, options->job, &how, on_event, &follow,
 				  &follow.sub) < 0) {
-		output_say(output, ERROR, "%s", tfc_ctx_error(client->ctx)->text);
+		output_message(output, ERROR, "%s", tfc_ctx_error(client->ctx)->text);
 		follow.is_over = true;
 	}
 	run_loop(&follow);

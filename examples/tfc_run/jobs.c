@@ -143,10 +143,10 @@ static int print_jobs_json(void *user, const tfc_reply *reply)
 
 static int ps(struct client *client, struct ps_options *options)
 {
-	struct answer answer = {.handle = options->is_json ? print_jobs_json : print_jobs,
-				.user = options};
-	int begun = tfc_gateway_jobs(client->gateway, NULL, client_answer, &answer, NULL);
-	return client_await(client, begun, &answer) < 0 ? RUN_FAILED : answer.status;
+	struct response response = {.handle = options->is_json ? print_jobs_json : print_jobs,
+				    .user = options};
+	int begun = tfc_gateway_jobs(client->gateway, NULL, client_on_reply, &response, NULL);
+	return client_await(client, begun, &response) < 0 ? RUN_FAILED : response.status;
 }
 
 int ps_main(int argc, char **argv)
@@ -257,9 +257,10 @@ static int print_description_json(void *user, const tfc_reply *reply)
 
 static int describe(struct client *client, const char *name, bool is_json)
 {
-	struct answer answer = {.handle = is_json ? print_description_json : print_description};
-	int begun = tfc_gateway_describe(client->gateway, name, NULL, client_answer, &answer, NULL);
-	return client_await(client, begun, &answer) < 0 ? RUN_FAILED : answer.status;
+	struct response response = {.handle = is_json ? print_description_json : print_description};
+	int begun = tfc_gateway_describe(client->gateway, name, NULL, client_on_reply, &response,
+					 NULL);
+	return client_await(client, begun, &response) < 0 ? RUN_FAILED : response.status;
 }
 
 int describe_main(int argc, char **argv)

@@ -45,7 +45,7 @@ struct local {
 /* tfc_run itself cannot continue: prints `text` or the context's error as its last line. */
 static void fail(struct local *local, const char *text)
 {
-	output_say(&local->output, ERROR, "%s", text ? text : tfc_ctx_error(local->ctx)->text);
+	output_message(&local->output, ERROR, "%s", text ? text : tfc_ctx_error(local->ctx)->text);
 	output_hush(&local->output);
 	local->status = RUN_FAILED;
 	local->is_ended = true;
@@ -57,7 +57,8 @@ static void on_stop_reply(void *user, const tfc_reply *reply)
 {
 	struct local *local = user;
 	if (reply->code < 0 && reply->code != TFC_ESTATE && reply->code != TFC_ECANCELED)
-		output_say(&local->output, ERROR, "cannot stop the job: %s", reply->error->text);
+		output_message(&local->output, ERROR, "cannot stop the job: %s",
+			       reply->error->text);
 }
 
 static uint64_t after_ms(uint64_t ms)
@@ -69,8 +70,8 @@ static void send_stop(struct local *local)
 {
 	if (local->job[0] && tfc_gateway_stop(local->gateway, local->job, &local->stop,
 					      on_stop_reply, local, NULL) < 0)
-		output_say(&local->output, ERROR, "cannot stop the job: %s",
-			   tfc_ctx_error(local->ctx)->text);
+		output_message(&local->output, ERROR, "cannot stop the job: %s",
+			       tfc_ctx_error(local->ctx)->text);
 }
 
 static void stop(struct local *local, int signal, uint32_t interrupt_ms, bool is_kill)
@@ -85,22 +86,22 @@ static void stop(struct local *local, int signal, uint32_t interrupt_ms, bool is
 	send_stop(local);
 }
 
-static void say_who_is_here(struct local *local, const char *what)
+static void report_running(struct local *local, const char *what)
 {
 	char names[256];
 	if (output_alive(&local->output, names, sizeof(names)))
-		output_say(&local->output, NOTICE, "%s %s; a second Ctrl-C kills at once", what,
-			   names);
+		output_message(&local->output, NOTICE, "%s %s; a second Ctrl-C kills at once", what,
+			       names);
 }
 
 static void on_interrupt(struct local *local)
 {
 	if (local->is_stopping) {
-		output_say(&local->output, NOTICE, "killing the remaining tasks");
+		output_message(&local->output, NOTICE, "killing the remaining tasks");
 		stop(local, SIGINT, 0, true);
 		local->drop_ns = after_ms(KILLED_MS);
 	} else {
-		say_who_is_here(local, "interrupted, waiting for");
+		report_running(local, "interrupted, waiting for");
 		stop(local, SIGINT, INTERRUPT_MS, false);
 	}
 }
@@ -179,8 +180,8 @@ static void on_log(void *user, const tfc_log_entry *entry)
 {
 	struct local *local = user;
 	bool is_task = strchr(entry->subject, '/'); /* otherwise it is about the only job */
-	output_say(&local->output, ERROR, "%s%s%s", is_task ? entry->subject : "",
-		   is_task ? ": " : "", entry->text);
+	output_message(&local->output, ERROR, "%s%s%s", is_task ? entry->subject : "",
+		       is_task ? ": " : "", entry->text);
 }
 
 static void start(struct local *local)
@@ -249,8 +250,8 @@ static void watch_output(struct local *local)
 		stop(local, SIGPIPE, 0, false);
 		local->drop_ns = now;
 	} else if (out->error && out->error != EPIPE && !local->is_output_dropped) {
-		output_say(&local->output, ERROR, "cannot write to standard output: %s",
-			   strerror(out->error));
+		output_message(&local->output, ERROR, "cannot write to standard output: %s",
+			       strerror(out->error));
 		output_flush(&local->output);
 		local->has_lost_output = true;
 		local->drop_ns = now;
@@ -292,7 +293,7 @@ static void run_loop(struct local *local)
 			fail(local, NULL);
 		if (local->still_here_ns && now_ns() >= local->still_here_ns) {
 			local->still_here_ns = 0;
-			say_who_is_here(local, "still running, now stopping:");
+			report_running(local, "still running, now stopping:");
 		}
 		output_flush(&local->output);
 		watch_output(local);

@@ -50,9 +50,9 @@ static const struct option table[] = {
 
 static void note_spec(void *user, const tfc_reply *reply)
 {
-	struct answer *answer = user;
-	answer->is_there = true;
-	answer->code = reply->code;
+	struct response *response = user;
+	response->is_there = true;
+	response->code = reply->code;
 	if (reply->code == TFC_ENOENT)
 		complain("%s", reply->error->text);
 }
@@ -62,17 +62,17 @@ static void note_spec(void *user, const tfc_reply *reply)
  * reason. */
 static bool is_task_there(struct client *client, const struct follow_options *follow)
 {
-	struct answer answer = {.text = NULL};
+	struct response response = {.text = NULL};
 	if (!follow->task)
 		return true;
 	int begun = tfc_gateway_tf_config(client->gateway, follow->job, follow->task, NULL,
-					  note_spec, &answer, NULL);
+					  note_spec, &response, NULL);
 	if (begun < 0)
 		return true;
-	while (!answer.is_there)
+	while (!response.is_there)
 		if (tfc_ctx_run(client->ctx, -1) < 0)
 			return true;
-	return answer.code != TFC_ENOENT;
+	return response.code != TFC_ENOENT;
 }
 
 static int run_logs(struct logs *logs)

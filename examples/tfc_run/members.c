@@ -57,9 +57,9 @@ static int print_members_json(void *user, const tfc_reply *reply)
 
 static int show(struct client *client, bool is_json)
 {
-	struct answer answer = {.handle = is_json ? print_members_json : print_members};
-	int begun = tfc_gateway_members(client->gateway, NULL, client_answer, &answer, NULL);
-	return client_await(client, begun, &answer) < 0 ? RUN_FAILED : answer.status;
+	struct response response = {.handle = is_json ? print_members_json : print_members};
+	int begun = tfc_gateway_members(client->gateway, NULL, client_on_reply, &response, NULL);
+	return client_await(client, begun, &response) < 0 ? RUN_FAILED : response.status;
 }
 
 int members_main(int argc, char **argv)

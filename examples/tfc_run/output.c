@@ -169,7 +169,7 @@ static void end_open_line(struct output *output)
 	output->open_on = NULL;
 }
 
-void output_say(struct output *output, enum weight weight, const char *format, ...)
+void output_message(struct output *output, enum weight weight, const char *format, ...)
 {
 	char text[1024];
 	va_list args;
@@ -256,11 +256,11 @@ static void show_output(struct output *output, const tfc_event *event)
 static void show_gap(struct output *output, const tfc_event *event)
 {
 	if (event->text[0])
-		output_say(output, ERROR, "%s/%u: %s", event->task_type, event->task_index,
-			   event->text);
+		output_message(output, ERROR, "%s/%u: %s", event->task_type, event->task_index,
+			       event->text);
 	else
-		output_say(output, ERROR, "%s/%u: %llu bytes lost", event->task_type,
-			   event->task_index, (unsigned long long)event->data_len);
+		output_message(output, ERROR, "%s/%u: %llu bytes lost", event->task_type,
+			       event->task_index, (unsigned long long)event->data_len);
 }
 
 /* ---- events */
@@ -281,7 +281,7 @@ static void show_task(struct output *output, const tfc_event *event)
 {
 	find_task(output, event)->state = event->task_state;
 	if (event->task_state == TFC_TASK_READY && strcmp(event->task_type, "tensorboard") == 0)
-		output_say(output, NOTICE, "TensorBoard: http://%s/", event->address);
+		output_message(output, NOTICE, "TensorBoard: http://%s/", event->address);
 	bool is_stalled = event->reason == TFC_END_STALLED && event->task_state < TFC_TASK_EXITED;
 	bool is_failed = event->task_state == TFC_TASK_FAILED && event->reason != TFC_END_STALLED;
 	if (is_failed || event->task_state == TFC_TASK_LOST || is_stalled)
@@ -295,7 +295,7 @@ static void report_held(struct output *output, const tfc_event *next)
 	bool is_reported_again = strncmp(next->text, output->held, strlen(output->held)) == 0 &&
 				 (next->kind == TFC_EVENT_JOB || next->kind == TFC_EVENT_END);
 	if (output->held[0] && !is_reported_again)
-		output_say(output, NOTICE, "%s", output->held);
+		output_message(output, NOTICE, "%s", output->held);
 	output->held[0] = '\0';
 }
 
@@ -321,12 +321,12 @@ static void show_end(struct output *output, const tfc_event *event)
 	char ignored[512];
 	list_ignored(event, ignored, sizeof(ignored));
 	if (event->job_state == TFC_JOB_SUCCEEDED)
-		output_say(output, ignored[0] ? ERROR : NOTICE, "succeeded%s", ignored);
+		output_message(output, ignored[0] ? ERROR : NOTICE, "succeeded%s", ignored);
 	else if (event->reason == TFC_END_STOPPED)
-		output_say(output, ERROR, "%s%s", event->text, ignored);
+		output_message(output, ERROR, "%s%s", event->text, ignored);
 	else
-		output_say(output, ERROR, "%s (%s): %s%s", tfc_job_state_name(event->job_state),
-			   tfc_end_reason_name(event->reason), event->text, ignored);
+		output_message(output, ERROR, "%s (%s): %s%s", tfc_job_state_name(event->job_state),
+			       tfc_end_reason_name(event->reason), event->text, ignored);
 }
 
 void output_event(struct output *output, const tfc_event *event)
@@ -349,8 +349,8 @@ void output_event(struct output *output, const tfc_event *event)
 	else if (event->kind == TFC_EVENT_END)
 		show_end(output, event);
 	else if (event->kind == TFC_EVENT_JOB && event->job_state == TFC_JOB_RESTARTING)
-		output_say(output, NOTICE, "%s", event->text[0] ? event->text : "restarting");
+		output_message(output, NOTICE, "%s", event->text[0] ? event->text : "restarting");
 	else if (event->kind == TFC_EVENT_JOB &&
 		 (event->job_state <= TFC_JOB_RUNNING || was_stopping) && event->text[0])
-		output_say(output, NOTICE, "%s", event->text);
+		output_message(output, NOTICE, "%s", event->text);
 }

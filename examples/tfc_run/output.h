@@ -69,7 +69,7 @@ void output_event(struct output *output, const tfc_event *event);
 
 /* Prints a line of tfc_run's own; a notice is not shown with --quiet or --json. */
 enum weight { NOTICE, ERROR };
-void output_say(struct output *output, enum weight weight, const char *format, ...)
+void output_message(struct output *output, enum weight weight, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* Suppresses all further lines of tfc_run's own. */

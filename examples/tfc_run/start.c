@@ -49,7 +49,7 @@ static int print_id(const struct start *start)
 
 /* A pending submit. On a terminal, the status line shows the progress of a long one. */
 struct submit {
-	struct answer answer;
+	struct response response;
 	bool is_shown;
 	uint64_t show_ns; /* when that line is to be written next */
 	int signal;       /* the signal that interrupted it; 0: none */
@@ -75,11 +75,11 @@ static void on_submitted(void *user, const tfc_reply *reply)
 	if (submit->is_shown)
 		fputs("\r\033[K", stderr);
 	if (!submit->signal || reply->code != TFC_ECANCELED) {
-		client_answer(&submit->answer, reply);
+		client_on_reply(&submit->response, reply);
 		return;
 	}
-	submit->answer.is_there = true;
-	submit->answer.code = reply->code;
+	submit->response.is_there = true;
+	submit->response.code = reply->code;
 	complain(reply->home[0] ? "interrupted before the node responded; the job may have been "
 				  "submitted (\"tfc_run ps --all\" lists it then)"
 				: "interrupted; the job was not submitted");
@@ -103,7 +103,7 @@ static void await_answer(const struct start *start, struct submit *submit, tfc_o
 		{.fd = tfc_ctx_fd(start->client.ctx), .events = POLLIN},
 	};
 	int result = 0;
-	while (!submit->answer.is_there && result >= 0) {
+	while (!submit->response.is_there && result >= 0) {
 		poll(fds, 2, -1);
 		read_signal(start, submit, op);
 		result = tfc_ctx_dispatch(start->client.ctx, 0);
@@ -122,8 +122,8 @@ static int submit(struct start *start)
 				       &submit, &op);
 	if (begun == TFC_OK)
 		await_answer(start, &submit, op);
-	int result = client_await(&start->client, begun, &submit.answer);
-	start->id = submit.answer.text;
+	int result = client_await(&start->client, begun, &submit.response);
+	start->id = submit.response.text;
 	if (result < 0)
 		return submit.signal ? 128 + submit.signal : RUN_FAILED;
 	if (submit.signal) /* the id arrived first: the signal is handled while following the job */

@@ -183,7 +183,7 @@ static int new_job(struct tfc__agent *agent, const struct tfc__agent_job_info *i
 	job->info = *info;
 	tfc__observer_init(&job->bundle_waiter, NULL);
 	tfc__list_append(&agent->jobs, &job->link);
-	tfc__work_init(&job->answer, agent->ctx, deliver_states);
+	tfc__work_init(&job->delivery, agent->ctx, deliver_states);
 	tfc__work_init(&job->inspected, agent->ctx, tfc__agent_deliver_inspection);
 	uint32_t count = tfc__job_task_count(info->job);
 	job->tasks = calloc(count, sizeof(*job->tasks));
@@ -281,7 +281,7 @@ void tfc__agent_job_close(struct tfc__agent_job *job)
 		free(task->address);
 	}
 	tfc__bundle_close(job);
-	tfc__work_cancel(&job->answer);
+	tfc__work_cancel(&job->delivery);
 	tfc__work_cancel(&job->inspected);
 	tfc__log_dir_fini(&job->logs);
 	tfc__limits_end(job);
@@ -402,7 +402,7 @@ static bool settle_states(struct tfc__agent_job *job)
 		const struct agent_task *task = &job->tasks[job->settled];
 		uint8_t *state = &job->states[job->settled];
 		if (job->settled == end) {
-			tfc__work_schedule(&job->answer);
+			tfc__work_schedule(&job->delivery);
 			return false;
 		}
 		*state = task->process ? TFC__PROC_RUNNING : TFC__PROC_NONE;
@@ -419,7 +419,7 @@ static bool settle_states(struct tfc__agent_job *job)
 
 static void deliver_states(struct tfc__work *work)
 {
-	struct tfc__agent_job *job = tfc__container_of(work, struct tfc__agent_job, answer);
+	struct tfc__agent_job *job = tfc__container_of(work, struct tfc__agent_job, delivery);
 	if (!job->query || !settle_states(job))
 		return;
 	for (uint32_t i = 0; i < job->task_count; i++)
@@ -436,14 +436,14 @@ static void deliver_states(struct tfc__work *work)
 void tfc__agent_respond_when_settled(struct tfc__agent_job *job)
 {
 	if (job->query)
-		tfc__work_schedule(&job->answer);
+		tfc__work_schedule(&job->delivery);
 }
 
 void tfc__agent_query(struct tfc__agent_job *job, uint32_t query)
 {
 	job->query = query;
 	job->settled = 0;
-	tfc__agent_after_previous(job->agent, &job->answer);
+	tfc__agent_after_previous(job->agent, &job->delivery);
 }
 
 /* ---- inspection */

@@ -206,7 +206,7 @@ struct tfc__agent_job {
 	 * need not try.
 	 */
 	const struct agent_task *portless;
-	struct tfc__work answer;
+	struct tfc__work delivery;
 	struct tfc__user *users; /* by role; NULL: all tasks run as the host's user */
 	uint32_t inspection;     /* the number of the last INSPECT */
 	struct tfc__work inspected;

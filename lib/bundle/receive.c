@@ -227,8 +227,8 @@ struct chunk {
 	uint64_t end;               /* position of its end */
 };
 
-static void answer_chunk(struct tfc__rpc_request *request, const struct tfc__bundle *bundle,
-			 bool is_taken)
+static void respond_to_chunk(struct tfc__rpc_request *request, const struct tfc__bundle *bundle,
+			     bool is_taken)
 {
 	const struct tfc__bundle_chunk_result result = {
 		.is_done = bundle->state != TFC__BUNDLE_RECEIVING,
@@ -243,7 +243,7 @@ static void end_chunk(struct chunk *chunk, bool is_taken)
 	struct tfc__bundle *bundle = chunk->bundle;
 	tfc__observer_remove(&chunk->waiter);
 	tfc__rpc_watch(chunk->request, NULL, NULL, NULL);
-	answer_chunk(chunk->request, bundle, is_taken);
+	respond_to_chunk(chunk->request, bundle, is_taken);
 	free(chunk);
 	tfc__bundle_leave(bundle);
 }
@@ -296,7 +296,7 @@ void tfc__bundle_serve_chunk(struct tfc__bundles *bundles, struct tfc__rpc_reque
 	if (code < 0) {
 		free(chunk);
 		if (code == TFC_ESTATE)
-			answer_chunk(request, bundle, false);
+			respond_to_chunk(request, bundle, false);
 		else
 			tfc__rpc_fail(request, &error);
 		return;

@@ -133,7 +133,7 @@ static const char *read_extra(const struct tfc__bundle_entry *entry, struct head
 /* ---- local headers */
 
 /* If a descriptor follows the bytes, the local header may omit what was not known yet (4.3.9). */
-static bool says_the_same(const struct header *local, uint64_t there, uint64_t here)
+static bool is_same(const struct header *local, uint64_t there, uint64_t here)
 {
 	return there == here || (there == 0 && (local->flags & FLAG_DESCRIPTOR));
 }
@@ -154,10 +154,10 @@ static const char *check_local(const uint8_t *fixed, const uint8_t *bytes,
 		return "encrypted according to its local header";
 	if (local.method != entry->method)
 		return "the compression methods in its two headers differ";
-	if (!says_the_same(&local, local.size, entry->size) ||
-	    !says_the_same(&local, local.packed, entry->packed))
+	if (!is_same(&local, local.size, entry->size) ||
+	    !is_same(&local, local.packed, entry->packed))
 		return "the sizes in its two headers differ";
-	if (!says_the_same(&local, local.crc, entry->crc))
+	if (!is_same(&local, local.crc, entry->crc))
 		return "the checksums in its two headers differ";
 	return NULL;
 }

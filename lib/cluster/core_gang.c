@@ -239,9 +239,10 @@ void tfc__port_refused(struct tfc__core *core, struct task *t, const struct tfc_
 		tfc__place_alone(core, t);
 }
 
-bool tfc__core_wants_place(const struct tfc__core *core, uint32_t task, uint32_t asked)
+bool tfc__core_wants_place(const struct tfc__core *core, uint32_t task, uint32_t requested)
 {
-	return asked == NO_TASK ? core->tasks[task].phase == PHASE_GANG_PLACING : task == asked;
+	return requested == NO_TASK ? core->tasks[task].phase == PHASE_GANG_PLACING
+				    : task == requested;
 }
 
 uint32_t tfc__core_node(const struct tfc__core *core, uint32_t task)

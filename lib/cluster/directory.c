@@ -96,17 +96,17 @@ struct tfc__changes *tfc__directory_changes(struct tfc__directory *directory)
 
 void tfc__record_respond(struct tfc__record *record, int code, const tfc_error *error)
 {
-	TFC__LIST_EACH (link, &record->answers) {
-		struct tfc__directory_callback *answer =
+	TFC__LIST_EACH (link, &record->callbacks) {
+		struct tfc__directory_callback *callback =
 			tfc__container_of(link, struct tfc__directory_callback, link);
 		tfc__list_remove(link);
-		answer->fn(answer, code, error, code < 0 ? NULL : record);
+		callback->fn(callback, code, error, code < 0 ? NULL : record);
 	}
 }
 
-void tfc__directory_callback_cancel(struct tfc__directory_callback *answer)
+void tfc__directory_callback_cancel(struct tfc__directory_callback *callback)
 {
-	tfc__list_remove(&answer->link);
+	tfc__list_remove(&callback->link);
 }
 
 bool tfc__record_keep_bundle(struct tfc__record *record)

@@ -60,12 +60,12 @@ struct tfc__agent *tfc__directory_agent(const struct tfc__directory *directory);
 /* Embedded in a requester that waits for the store; called once, in dispatch. */
 struct tfc__directory_callback {
 	struct tfc__link link;
-	void (*fn)(struct tfc__directory_callback *answer, int code, const tfc_error *error,
+	void (*fn)(struct tfc__directory_callback *callback, int code, const tfc_error *error,
 		   struct tfc__record *record); /* NULL unless code is 0 */
 };
 
 /* Cancels the callback: the requester does not wait any more. */
-void tfc__directory_callback_cancel(struct tfc__directory_callback *answer);
+void tfc__directory_callback_cancel(struct tfc__directory_callback *callback);
 
 struct tfc__submit {
 	const tfc_job *job; /* validated */
@@ -85,7 +85,7 @@ struct tfc__submit {
  * down, TFC_EPARSE if the key's record is damaged.
  */
 int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__submit *submit,
-			  struct tfc__directory_callback *answer, tfc_error *error,
+			  struct tfc__directory_callback *callback, tfc_error *error,
 			  char ret_id[17]);
 
 /* Stops a job, as tfc__maintainer_stop does. */
@@ -95,7 +95,7 @@ void tfc__directory_stop(struct tfc__record *record, uint32_t interrupt_ms, bool
  * at once; `answer` is called when the removal is stored. Returns TFC_ESTATE if the job has not
  * ended, or an error of tfc__directory_find except TFC_EPARSE. */
 int tfc__directory_forget(struct tfc__directory *directory, const char *job,
-			  struct tfc__directory_callback *answer, tfc_error *error);
+			  struct tfc__directory_callback *callback, tfc_error *error);
 
 /* Makes a cluster spec of the tasks' last reported addresses; the caller owns it. Returns
  * TFC_ESTATE if the job was not placed yet. */

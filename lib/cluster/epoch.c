@@ -175,8 +175,8 @@ static bool is_as_written(const struct tfc__record *record, const tfc_store_valu
 	return memcmp(hash, record->written, sizeof(hash)) == 0;
 }
 
-static void on_looked_up(void *user, int code, const tfc_store_value *values, uint32_t count,
-			 const tfc_error *error)
+static void on_stored_read(void *user, int code, const tfc_store_value *values, uint32_t count,
+			   const tfc_error *error)
 {
 	struct tfc__record *record = user;
 	record->put = NULL;
@@ -190,16 +190,16 @@ static void on_looked_up(void *user, int code, const tfc_store_value *values, ui
 }
 
 /* A write that failed may have been done all the same. Then its version is the one to replace. */
-static void look_up(struct tfc__timer *timer)
+static void read_stored(struct tfc__timer *timer)
 {
 	struct tfc__record *record = tfc__container_of(timer, struct tfc__record, retry);
-	record->put = tfc__record_get(record, on_looked_up);
+	record->put = tfc__record_get(record, on_stored_read);
 	if (!record->put)
 		try_again(record);
 }
 
 void tfc__epoch_resume(struct tfc__record *record)
 {
-	tfc__timer_init(&record->retry, record->directory->ctx, look_up);
+	tfc__timer_init(&record->retry, record->directory->ctx, read_stored);
 	begin_epoch(record);
 }

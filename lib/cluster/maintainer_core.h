@@ -192,8 +192,8 @@ void tfc__core_resume(struct tfc__core *core, const struct tfc__resume *resume,
 
 /* ---- queries */
 
-/* For PLACE: whether a task needs a place; `asked` is the action's task. */
-bool tfc__core_wants_place(const struct tfc__core *core, uint32_t task, uint32_t asked);
+/* For PLACE: whether a task needs a place; `requested` is the action's task. */
+bool tfc__core_wants_place(const struct tfc__core *core, uint32_t task, uint32_t requested);
 uint32_t tfc__core_node(const struct tfc__core *core, uint32_t task); /* or TFC__NO_NODE */
 
 uint32_t tfc__core_task_count(const struct tfc__core *core);

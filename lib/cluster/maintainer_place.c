@@ -29,11 +29,11 @@ struct placing {
 };
 
 /* A task that moves alone is placed without a look at the other tasks. */
-static bool make_placing(const struct tfc__maintainer *maintainer, uint32_t asked,
+static bool make_placing(const struct tfc__maintainer *maintainer, uint32_t requested,
 			 struct placing *placing)
 {
-	uint32_t first = asked == UINT32_MAX ? 0 : asked;
-	uint32_t count = asked == UINT32_MAX ? maintainer->task_count : 1;
+	uint32_t first = requested == UINT32_MAX ? 0 : requested;
+	uint32_t count = requested == UINT32_MAX ? maintainer->task_count : 1;
 	*placing = (struct placing){
 		.tasks = malloc(count * sizeof(*placing->tasks)),
 		.chosen = malloc(count * sizeof(struct tfc__node_entry *)),
@@ -42,7 +42,7 @@ static bool make_placing(const struct tfc__maintainer *maintainer, uint32_t aske
 	if (!placing->tasks || !placing->chosen || !placing->own)
 		return false;
 	for (uint32_t i = first; i < first + count; i++)
-		if (tfc__core_wants_place(maintainer->core, i, asked))
+		if (tfc__core_wants_place(maintainer->core, i, requested))
 			placing->tasks[placing->count++] = i;
 	for (uint32_t i = 0; i < maintainer->link_count; i++) {
 		const struct agent_link *link = maintainer->links[i];

@@ -24,9 +24,9 @@ struct following {
 	struct tfc__observer watch;
 	uint32_t first; /* number of the first worker task; the others follow it */
 	uint32_t count;
-	struct part *parts;                 /* of the workers */
-	char **wanted;                      /* per task of the job; NULL: anywhere */
-	const struct tfc__upstream *answer; /* while tasks are placed */
+	struct part *parts;                   /* of the workers */
+	char **wanted;                        /* per task of the job; NULL: anywhere */
+	const struct tfc__upstream *response; /* while tasks are placed */
 };
 
 static const tfc_job *job_of(const struct following *following)
@@ -60,18 +60,18 @@ static bool is_same_share(const struct following *following,
 static void move_workers(struct following *following)
 {
 	struct tfc__upstream_share *shares;
-	const struct tfc__upstream *answer;
+	const struct tfc__upstream *response;
 	tfc_error error = TFC_ERROR_INIT;
 	char text[160];
-	if (tfc__upstreams_get(following->upstreams, job_of(following)->upstream, &error, &answer) <
-		    0 ||
-	    tfc__upstream_share(answer, following->count, &shares) < 0)
+	if (tfc__upstreams_get(following->upstreams, job_of(following)->upstream, &error,
+			       &response) < 0 ||
+	    tfc__upstream_share(response, following->count, &shares) < 0)
 		return; /* the next change retries */
 	bool is_same = is_same_share(following, shares);
 	tfc__upstream_shares_free(shares, following->count);
 	if (is_same)
 		return;
-	snprintf(text, sizeof(text), "the partitions of %.80s have moved", answer->name);
+	snprintf(text, sizeof(text), "the partitions of %.80s have moved", response->name);
 	tfc__maintainer_step(following->maintainer,
 			     &(struct tfc__core_event){.kind = TFC__CORE_LEAVE,
 						       .task = following->first,
@@ -116,7 +116,7 @@ static int share_out(struct following *following, const uint32_t *tasks, uint32_
 {
 	struct tfc__upstream_share *shares;
 	bool is_whole = true;
-	if (tfc__upstream_share(following->answer, following->count, &shares) < 0)
+	if (tfc__upstream_share(following->response, following->count, &shares) < 0)
 		return TFC_ENOMEM;
 	for (uint32_t i = 0; i < task_count && is_whole; i++) {
 		if (!is_worker(following, tasks[i]))
@@ -143,17 +143,17 @@ static bool is_listed(const char *list, const char *name)
 /* The node that has most of the worker's partitions; NULL: none has any. */
 static const char *home_of(const struct following *following, const char *list)
 {
-	const struct tfc__upstream *answer = following->answer;
+	const struct tfc__upstream *response = following->response;
 	const char *home = NULL;
 	uint32_t most = 0;
-	for (uint32_t i = 0; i < answer->count; i++) {
-		const char *node = answer->partitions[i].node;
+	for (uint32_t i = 0; i < response->count; i++) {
+		const char *node = response->partitions[i].node;
 		uint32_t here = 0;
-		if (!node || !is_listed(list, answer->partitions[i].name))
+		if (!node || !is_listed(list, response->partitions[i].name))
 			continue;
-		for (uint32_t j = i; j < answer->count; j++)
-			here += is_same_text(answer->partitions[j].node, node) &&
-				is_listed(list, answer->partitions[j].name);
+		for (uint32_t j = i; j < response->count; j++)
+			here += is_same_text(response->partitions[j].node, node) &&
+				is_listed(list, response->partitions[j].name);
 		if (here > most) {
 			home = node;
 			most = here;
@@ -200,7 +200,7 @@ int tfc__maintainer_follow(struct tfc__maintainer *maintainer, const uint32_t *t
 	if (!workers)
 		return TFC_OK;
 	int code = tfc__upstreams_get(following->upstreams, job_of(following)->upstream, error,
-				      &following->answer);
+				      &following->response);
 	if (code < 0)
 		return code;
 	if (workers == following->count || !is_known(following, tasks, task_count))
@@ -223,7 +223,7 @@ int tfc__maintainer_followed(struct tfc__maintainer *maintainer, uint32_t task, 
 	struct part *part = &following->parts[task - following->first];
 	const struct tfc__upstream_share share = {.partitions = part->partitions};
 	struct tfc__strv env = {0};
-	tfc__upstream_environ(following->answer, &share, node, &env);
+	tfc__upstream_environ(following->response, &share, node, &env);
 	if (env.is_failed) {
 		tfc__strv_fini(&env);
 		return TFC_ENOMEM;

@@ -18,7 +18,7 @@ struct tfc__record *tfc__record_new(void)
 	if (!record)
 		return NULL;
 	tfc__list_init(&record->link);
-	tfc__list_init(&record->answers);
+	tfc__list_init(&record->callbacks);
 	if (tfc__journal_init(&record->journal) < 0) {
 		free(record);
 		return NULL;

@@ -65,7 +65,7 @@ struct tfc__record {
 	struct tfc__damaged *damaged; /* listed again if the record is not removed; or NULL */
 	uint64_t version;             /* of the record in the store; 0: not stored */
 	/* requesters that wait for the store: struct tfc__directory_callback */
-	struct tfc__link answers;
+	struct tfc__link callbacks;
 	struct tfc__timer retry;
 	bool is_stop_waiting; /* stop requested before there is a maintainer */
 	bool is_kill;

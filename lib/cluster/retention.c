@@ -43,7 +43,7 @@ struct kept {
 	uint64_t bytes;
 };
 
-static struct kept look(struct tfc__directory *directory)
+static struct kept count_kept(struct tfc__directory *directory)
 {
 	struct kept kept = {0};
 	TFC__LIST_EACH (link, &directory->records) {
@@ -84,7 +84,7 @@ static void tidy(struct tfc__work *work)
 {
 	struct tfc__directory *directory = tfc__container_of(work, struct tfc__directory, tidy);
 	const struct tfc__directory_options *options = &directory->options;
-	struct kept kept = look(directory);
+	struct kept kept = count_kept(directory);
 	const char *limit = NULL;
 	if (options->retain_jobs && kept.jobs > options->retain_jobs)
 		limit = "retain_jobs";

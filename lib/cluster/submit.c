@@ -111,7 +111,7 @@ static struct tfc__client_key seal_digest(const struct tfc__directory *directory
 	return sealed;
 }
 
-static void answer_refused(struct tfc__record *record)
+static void respond_refused(struct tfc__record *record)
 {
 	tfc_error nomem;
 	const tfc_error *why = record->refusal;
@@ -125,7 +125,7 @@ static void answer_refused(struct tfc__record *record)
 static void end_refused(struct tfc__record *record)
 {
 	tfc__directory_count_end(record->directory);
-	answer_refused(record);
+	respond_refused(record);
 	tfc__record_close(record);
 }
 
@@ -133,7 +133,7 @@ static void end_refused(struct tfc__record *record)
 static void retry_refusal(struct tfc__record *record, int code)
 {
 	if (code == TFC_ENOMEM)
-		answer_refused(record);
+		respond_refused(record);
 	tfc__timer_set(&record->retry, tfc__now() + TFC__STORE_RETRY_NS);
 }
 
@@ -153,8 +153,8 @@ static void on_taken_back(void *user, int code, const tfc_store_value *values, u
 	retry_refusal(record, code);
 }
 
-static void on_looked_up(void *user, int code, const tfc_store_value *values, uint32_t count,
-			 const tfc_error *error)
+static void on_stored_read(void *user, int code, const tfc_store_value *values, uint32_t count,
+			   const tfc_error *error)
 {
 	struct tfc__record *record = user;
 	record->put = NULL;
@@ -169,10 +169,10 @@ static void on_looked_up(void *user, int code, const tfc_store_value *values, ui
 		retry_refusal(record, TFC_ENOMEM);
 }
 
-static void look_up(struct tfc__timer *timer)
+static void read_stored(struct tfc__timer *timer)
 {
 	struct tfc__record *record = tfc__container_of(timer, struct tfc__record, retry);
-	record->put = tfc__record_get(record, on_looked_up);
+	record->put = tfc__record_get(record, on_stored_read);
 	if (!record->put)
 		retry_refusal(record, TFC_ENOMEM);
 }
@@ -184,8 +184,8 @@ static void refuse_submit(struct tfc__record *record, const tfc_error *error)
 	record->refusal = malloc(sizeof(*error));
 	if (record->refusal)
 		*record->refusal = *error;
-	tfc__timer_init(&record->retry, record->directory->ctx, look_up);
-	look_up(&record->retry);
+	tfc__timer_init(&record->retry, record->directory->ctx, read_stored);
+	read_stored(&record->retry);
 }
 
 static void on_submitted(void *user, int code, const tfc_store_value *values, uint32_t count,
@@ -223,7 +223,7 @@ static int check_bundle(struct tfc__record *record, tfc_error *error)
 }
 
 static int submit_new(struct tfc__directory *directory, const struct tfc__submit *submit,
-		      const struct tfc__client_key *key, struct tfc__directory_callback *answer,
+		      const struct tfc__client_key *key, struct tfc__directory_callback *callback,
 		      tfc_error *error)
 {
 	struct tfc__record *record = tfc__record_new();
@@ -244,7 +244,7 @@ static int submit_new(struct tfc__directory *directory, const struct tfc__submit
 		return code;
 	}
 	tfc__list_append(&directory->submits, &record->link);
-	tfc__list_append(&record->answers, &answer->link);
+	tfc__list_append(&record->callbacks, &callback->link);
 	directory->running++;
 	return TFC_OK;
 }
@@ -252,7 +252,7 @@ static int submit_new(struct tfc__directory *directory, const struct tfc__submit
 /* Finds the job that was made for a key. Returns TFC_OK with its id, or "" while it is not stored
  * yet; TFC_ENOENT: there is none. */
 static int find_made(struct tfc__directory *directory, const struct tfc__client_key *key,
-		     struct tfc__directory_callback *answer, char id[17], tfc_error *error)
+		     struct tfc__directory_callback *callback, char id[17], tfc_error *error)
 {
 	struct tfc__record *stored = find_by_key(&directory->records, key);
 	struct tfc__record *waiting = find_by_key(&directory->submits, key);
@@ -263,26 +263,27 @@ static int find_made(struct tfc__directory *directory, const struct tfc__client_
 	if (code == TFC_OK && stored)
 		memcpy(id, stored->id, sizeof(stored->id));
 	else if (code == TFC_OK)
-		tfc__list_append(&waiting->answers, &answer->link);
+		tfc__list_append(&waiting->callbacks, &callback->link);
 	return code;
 }
 
 int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__submit *submit,
-			  struct tfc__directory_callback *answer, tfc_error *error, char ret_id[17])
+			  struct tfc__directory_callback *callback, tfc_error *error,
+			  char ret_id[17])
 {
 	const struct tfc__client_key key = seal_digest(directory, &submit->client_key);
 	int code = tfc__directory_check_loaded(directory, error);
 	if (code < 0)
 		return code;
-	tfc__list_init(&answer->link);
+	tfc__list_init(&callback->link);
 	ret_id[0] = '\0';
-	code = key.text[0] ? find_made(directory, &key, answer, ret_id, error) : TFC_ENOENT;
+	code = key.text[0] ? find_made(directory, &key, callback, ret_id, error) : TFC_ENOENT;
 	if (code != TFC_ENOENT)
 		return code;
 	if (directory->is_draining)
 		return tfc__fail(error, TFC_ESTATE, "cluster", 0,
 				 "the node is draining and accepts no new job");
-	return submit_new(directory, submit, &key, answer, error);
+	return submit_new(directory, submit, &key, callback, error);
 }
 
 /* ---- forget */
@@ -379,7 +380,7 @@ static struct tfc__record *replace_damaged(struct tfc__directory *directory, con
 }
 
 int tfc__directory_forget(struct tfc__directory *directory, const char *job,
-			  struct tfc__directory_callback *answer, tfc_error *error)
+			  struct tfc__directory_callback *callback, tfc_error *error)
 {
 	struct tfc__record *record = NULL;
 	int code = tfc__directory_find(directory, job, error, &record);
@@ -390,12 +391,12 @@ int tfc__directory_forget(struct tfc__directory *directory, const char *job,
 	if (!record->is_ended)
 		return tfc__fail(error, TFC_ESTATE, "cluster", 0,
 				 "job %s has not ended; stop it first", record->id);
-	tfc__list_init(&answer->link);
-	tfc__list_append(&record->answers, &answer->link);
+	tfc__list_init(&callback->link);
+	tfc__list_append(&record->callbacks, &callback->link);
 	code = tfc__record_forget(record, error);
 	if (code == TFC_OK)
 		return TFC_OK;
-	tfc__list_remove(&answer->link);
+	tfc__list_remove(&callback->link);
 	if (record->damaged)
 		list_again(record);
 	return code;

@@ -7,19 +7,19 @@
 #include "base/options.h"
 #include "base/utf8.h"
 
-#define FRESH_NS TFC__SECOND           /* an answer of this age is up to date */
-#define ASK_AGAIN_NS (5 * TFC__SECOND) /* after a refusal */
+#define FRESH_NS TFC__SECOND       /* an answer of this age is up to date */
+#define RETRY_NS (5 * TFC__SECOND) /* after a refusal */
 #define NAME_MAX_LEN 63
 
 /* The state of one upstream. Entries are never removed; there are as many as jobs have named. */
 struct entry {
 	struct tfc__link link;
 	struct tfc__upstreams *upstreams;
-	struct tfc__upstream *answer; /* NULL: no valid answer */
-	uint64_t wanted_version;      /* the latest version that the host has reported */
-	uint64_t answered_at;         /* time of the answer or refusal */
-	tfc_error refusal;            /* code 0: none */
-	tfc_upstream_request *question;
+	struct tfc__upstream *response; /* NULL: no valid answer */
+	uint64_t wanted_version;        /* the latest version that the host has reported */
+	uint64_t responded_at;          /* time of the answer or refusal */
+	tfc_error refusal;              /* code 0: none */
+	tfc_upstream_request *request;
 	struct tfc__timer timer; /* a change has settled, or a refusal is retried */
 	uint64_t changing_since; /* 0: no change is pending */
 	bool is_to_be_followed;  /* the next answer follows a change */
@@ -29,7 +29,7 @@ struct entry {
 
 struct tfc_upstream_request {
 	struct entry *entry;
-	struct tfc__upstream *answer; /* being made */
+	struct tfc__upstream *response; /* being made */
 };
 
 struct tfc__upstreams {
@@ -49,39 +49,39 @@ int tfc_upstream_ops_init(tfc_upstream_ops *ops, uint32_t size)
 
 /* ---- answers */
 
-static void free_answer(struct tfc__upstream *answer)
+static void free_response(struct tfc__upstream *response)
 {
-	if (!answer)
+	if (!response)
 		return;
-	for (uint32_t i = 0; i < answer->count; i++) {
-		free(answer->partitions[i].name);
-		free(answer->partitions[i].node);
+	for (uint32_t i = 0; i < response->count; i++) {
+		free(response->partitions[i].name);
+		free(response->partitions[i].node);
 	}
-	for (uint32_t i = 0; i < answer->env_count; i++) {
-		free(answer->envs[i].node);
-		free(answer->envs[i].text);
+	for (uint32_t i = 0; i < response->env_count; i++) {
+		free(response->envs[i].node);
+		free(response->envs[i].text);
 	}
-	free(answer->partitions);
-	free(answer->envs);
-	free(answer->name);
-	free(answer);
+	free(response->partitions);
+	free(response->envs);
+	free(response->name);
+	free(response);
 }
 
-static void free_question(tfc_upstream_request *question)
+static void free_request(tfc_upstream_request *request)
 {
-	free_answer(question->answer);
-	free(question);
+	free_response(request->response);
+	free(request);
 }
 
-static struct tfc__upstream *new_answer(const char *name)
+static struct tfc__upstream *new_response(const char *name)
 {
-	struct tfc__upstream *answer = calloc(1, sizeof(*answer));
-	if (!answer)
+	struct tfc__upstream *response = calloc(1, sizeof(*response));
+	if (!response)
 		return NULL;
-	answer->name = strdup(name);
-	if (answer->name)
-		return answer;
-	free_answer(answer);
+	response->name = strdup(name);
+	if (response->name)
+		return response;
+	free_response(response);
 	return NULL;
 }
 
@@ -93,8 +93,8 @@ static void report_upstream(struct tfc__work *work)
 {
 	struct entry *entry = tfc__container_of(work, struct entry, reporting);
 	struct tfc__upstreams *upstreams = entry->upstreams;
-	bool is_changed = entry->is_to_be_followed && entry->answer;
-	if (entry->answer)
+	bool is_changed = entry->is_to_be_followed && entry->response;
+	if (entry->response)
 		entry->is_to_be_followed = false;
 	upstreams->busy++;
 	tfc__observers_notify(&upstreams->watches,
@@ -109,19 +109,19 @@ void tfc__upstreams_watch(struct tfc__upstreams *upstreams, struct tfc__observer
 
 /* ---- requests */
 
-static void ask(struct entry *entry)
+static void query(struct entry *entry)
 {
 	struct tfc__upstreams *upstreams = entry->upstreams;
-	tfc_upstream_request *question = calloc(1, sizeof(*question));
-	if (question)
-		question->answer = new_answer(entry->name);
-	if (!question || !question->answer) {
-		free(question);
+	tfc_upstream_request *request = calloc(1, sizeof(*request));
+	if (request)
+		request->response = new_response(entry->name);
+	if (!request || !request->response) {
+		free(request);
 		return; /* the caller retries */
 	}
-	question->entry = entry;
-	entry->question = question;
-	upstreams->ops.resolve(upstreams->user, entry->name, question);
+	request->entry = entry;
+	entry->request = request;
+	upstreams->ops.resolve(upstreams->user, entry->name, request);
 }
 
 /* A change has settled, or a refusal can be retried. */
@@ -131,10 +131,10 @@ static void on_timer(struct tfc__timer *timer)
 	if (entry->changing_since) {
 		entry->changing_since = 0;
 		entry->is_to_be_followed = true;
-		if (!entry->question && !entry->answer)
-			ask(entry);
+		if (!entry->request && !entry->response)
+			query(entry);
 	}
-	if (!entry->question)
+	if (!entry->request)
 		tfc__work_schedule(&entry->reporting);
 }
 
@@ -166,7 +166,7 @@ static struct entry *make_entry(struct tfc__upstreams *upstreams, const char *na
 
 static bool is_fresh(const struct entry *entry)
 {
-	return entry->answered_at && tfc__now() - entry->answered_at < FRESH_NS;
+	return entry->responded_at && tfc__now() - entry->responded_at < FRESH_NS;
 }
 
 #define WAIT(error, ...) tfc__fail(error, TFC_EAGAIN, "cluster", 0, __VA_ARGS__)
@@ -182,18 +182,18 @@ int tfc__upstreams_get(struct tfc__upstreams *upstreams, const char *name, tfc_e
 	struct entry *entry = make_entry(upstreams, name);
 	if (!entry)
 		return tfc__fail_nomem(error, "cluster");
-	if (!entry->question && !is_fresh(entry)) {
+	if (!entry->request && !is_fresh(entry)) {
 		entry->refusal.code = 0;
-		ask(entry);
-		if (!entry->question && !is_fresh(entry))
+		query(entry);
+		if (!entry->request && !is_fresh(entry))
 			return tfc__fail_nomem(error, "cluster");
 	}
-	if (entry->question)
+	if (entry->request)
 		return WAIT(error, "waiting for the host to locate the partitions of \"%.80s\"",
 			    name);
-	if (!entry->answer)
+	if (!entry->response)
 		return WAIT(error, "upstream \"%.80s\": %s", name, entry->refusal.text);
-	*ret_upstream = entry->answer;
+	*ret_upstream = entry->response;
 	return TFC_OK;
 }
 
@@ -201,7 +201,7 @@ void tfc__upstreams_changed(struct tfc__upstreams *upstreams, const char *name, 
 {
 	struct entry *entry = find_entry(upstreams, name);
 	uint64_t now = tfc__now();
-	if (!entry || (entry->answer && version <= entry->answer->version))
+	if (!entry || (entry->response && version <= entry->response->version))
 		return;
 	if (version > entry->wanted_version)
 		entry->wanted_version = version;
@@ -210,27 +210,27 @@ void tfc__upstreams_changed(struct tfc__upstreams *upstreams, const char *name, 
 	uint64_t settled = now + TFC__UPSTREAM_SETTLE_MS * TFC__MS;
 	uint64_t at_last = entry->changing_since + TFC__UPSTREAM_SETTLE_MAX * TFC__MS;
 	tfc__timer_set(&entry->timer, settled < at_last ? settled : at_last);
-	free_answer(entry->answer);
-	entry->answer = NULL;
-	entry->answered_at = 0;
+	free_response(entry->response);
+	entry->response = NULL;
+	entry->responded_at = 0;
 	tfc__work_schedule(&entry->reporting); /* waiting jobs request it at once */
 }
 
 /* ---- functions for the host */
 
-static int enter(tfc_upstream_request *question)
+static int enter(tfc_upstream_request *request)
 {
-	return tfc__ctx_enter(question ? question->entry->upstreams->ctx : NULL);
+	return tfc__ctx_enter(request ? request->entry->upstreams->ctx : NULL);
 }
 
-static int invalid(const tfc_upstream_request *question, const char *text)
+static int invalid(const tfc_upstream_request *request, const char *text)
 {
-	return tfc__ctx_fail(question->entry->upstreams->ctx, TFC_EINVAL, "cluster", 0, "%s", text);
+	return tfc__ctx_fail(request->entry->upstreams->ctx, TFC_EINVAL, "cluster", 0, "%s", text);
 }
 
-static int nomem(const tfc_upstream_request *question)
+static int nomem(const tfc_upstream_request *request)
 {
-	return tfc__fail_nomem(tfc__ctx_error(question->entry->upstreams->ctx), "cluster");
+	return tfc__fail_nomem(tfc__ctx_error(request->entry->upstreams->ctx), "cluster");
 }
 
 static bool is_partition_name(const char *name)
@@ -247,73 +247,73 @@ static void *grow(void *items, uint32_t count, size_t size)
 	return realloc(items, (count ? 2 * (size_t)count : 1) * size);
 }
 
-int tfc_upstream_add_partition(tfc_upstream_request *question, const char *partition,
+int tfc_upstream_add_partition(tfc_upstream_request *request, const char *partition,
 			       const char *node)
 {
-	int code = enter(question);
+	int code = enter(request);
 	if (code < 0)
 		return code;
 	if (!is_partition_name(partition))
-		return invalid(question, "a partition's name must have 1 to 63 bytes, without "
-					 "commas, blanks and control characters");
+		return invalid(request, "a partition's name must have 1 to 63 bytes, without "
+					"commas, blanks and control characters");
 	if (node && !*node)
-		return invalid(question, "node is empty; NULL stands for any node");
-	struct tfc__upstream *answer = question->answer;
-	void *grown = grow(answer->partitions, answer->count, sizeof(answer->partitions[0]));
+		return invalid(request, "node is empty; NULL stands for any node");
+	struct tfc__upstream *response = request->response;
+	void *grown = grow(response->partitions, response->count, sizeof(response->partitions[0]));
 	char *name = strdup(partition), *owner = node ? strdup(node) : NULL;
 	if (grown)
-		answer->partitions = grown;
+		response->partitions = grown;
 	if (!grown || !name || (node && !owner)) {
 		free(name);
 		free(owner);
-		return nomem(question);
+		return nomem(request);
 	}
-	answer->partitions[answer->count++] = (struct tfc__upstream_partition){name, owner};
+	response->partitions[response->count++] = (struct tfc__upstream_partition){name, owner};
 	return TFC_OK;
 }
 
-int tfc_upstream_add_env(tfc_upstream_request *question, const char *node, const char *name,
+int tfc_upstream_add_env(tfc_upstream_request *request, const char *node, const char *name,
 			 const char *value)
 {
-	int code = enter(question);
+	int code = enter(request);
 	if (code < 0)
 		return code;
 	if (!name || !*name || strchr(name, '=') || !value)
-		return invalid(question, "a variable must have a name without '=', and a value");
-	struct tfc__upstream *answer = question->answer;
-	void *grown = grow(answer->envs, answer->env_count, sizeof(answer->envs[0]));
+		return invalid(request, "a variable must have a name without '=', and a value");
+	struct tfc__upstream *response = request->response;
+	void *grown = grow(response->envs, response->env_count, sizeof(response->envs[0]));
 	char *text = malloc(strlen(name) + strlen(value) + 2), *where = node ? strdup(node) : NULL;
 	if (grown)
-		answer->envs = grown;
+		response->envs = grown;
 	if (!grown || !text || (node && !where)) {
 		free(text);
 		free(where);
-		return nomem(question);
+		return nomem(request);
 	}
 	stpcpy(stpcpy(stpcpy(text, name), "="), value);
-	answer->envs[answer->env_count++] = (struct tfc__upstream_env){where, text};
+	response->envs[response->env_count++] = (struct tfc__upstream_env){where, text};
 	return TFC_OK;
 }
 
 /* Ends the request; observers are notified in a turn of their own. */
-static void settle(tfc_upstream_request *question)
+static void settle(tfc_upstream_request *request)
 {
-	struct entry *entry = question->entry;
-	entry->question = NULL;
-	entry->answered_at = tfc__now();
-	free_question(question);
+	struct entry *entry = request->entry;
+	entry->request = NULL;
+	entry->responded_at = tfc__now();
+	free_request(request);
 	tfc__work_schedule(&entry->reporting);
 }
 
-static int refuse(tfc_upstream_request *question, const char *text)
+static int refuse(tfc_upstream_request *request, const char *text)
 {
-	struct entry *entry = question->entry;
+	struct entry *entry = request->entry;
 	tfc__fail(&entry->refusal, TFC_EAGAIN, "cluster", 0, "%.200s", text);
-	free_answer(entry->answer);
-	entry->answer = NULL;
+	free_response(entry->response);
+	entry->response = NULL;
 	if (!entry->changing_since)
-		tfc__timer_set(&entry->timer, tfc__now() + ASK_AGAIN_NS);
-	settle(question);
+		tfc__timer_set(&entry->timer, tfc__now() + RETRY_NS);
+	settle(request);
 	return TFC_OK;
 }
 
@@ -323,57 +323,57 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* Returns 1 if a name occurs twice. */
-static int has_twins(const struct tfc__upstream *answer)
+static int has_twins(const struct tfc__upstream *response)
 {
-	const char **names = calloc(answer->count, sizeof(*names));
+	const char **names = calloc(response->count, sizeof(*names));
 	int found = 0;
 	if (!names)
 		return TFC_ENOMEM;
-	for (uint32_t i = 0; i < answer->count; i++)
-		names[i] = answer->partitions[i].name;
-	qsort(names, answer->count, sizeof(*names), compare_names);
-	for (uint32_t i = 1; i < answer->count && !found; i++)
+	for (uint32_t i = 0; i < response->count; i++)
+		names[i] = response->partitions[i].name;
+	qsort(names, response->count, sizeof(*names), compare_names);
+	for (uint32_t i = 1; i < response->count && !found; i++)
 		found = strcmp(names[i], names[i - 1]) == 0;
 	free(names);
 	return found;
 }
 
 /* An invalid answer also ends the request, which would stay open otherwise. */
-static int spoil(tfc_upstream_request *question, int code, const char *text)
+static int spoil(tfc_upstream_request *request, int code, const char *text)
 {
-	tfc_ctx *ctx = question->entry->upstreams->ctx;
-	refuse(question, text);
+	tfc_ctx *ctx = request->entry->upstreams->ctx;
+	refuse(request, text);
 	return tfc__ctx_fail(ctx, code, "cluster", 0, "%s", text);
 }
 
-int tfc_upstream_complete(tfc_upstream_request *question, uint64_t version)
+int tfc_upstream_complete(tfc_upstream_request *request, uint64_t version)
 {
-	int code = enter(question);
+	int code = enter(request);
 	if (code < 0)
 		return code;
-	struct entry *entry = question->entry;
-	if (!question->answer->count)
-		return spoil(question, TFC_EINVAL, "the host's response names no partition");
-	if ((code = has_twins(question->answer)) < 0)
-		return spoil(question, code, "out of memory");
+	struct entry *entry = request->entry;
+	if (!request->response->count)
+		return spoil(request, TFC_EINVAL, "the host's response names no partition");
+	if ((code = has_twins(request->response)) < 0)
+		return spoil(request, code, "out of memory");
 	if (code > 0)
-		return spoil(question, TFC_EINVAL, "the host's response names a partition twice");
+		return spoil(request, TFC_EINVAL, "the host's response names a partition twice");
 	if (version < entry->wanted_version)
-		return refuse(question, "the host's response is older than the reported change");
-	free_answer(entry->answer);
-	entry->answer = question->answer;
-	entry->answer->version = version;
-	question->answer = NULL;
-	settle(question);
+		return refuse(request, "the host's response is older than the reported change");
+	free_response(entry->response);
+	entry->response = request->response;
+	entry->response->version = version;
+	request->response = NULL;
+	settle(request);
 	return TFC_OK;
 }
 
-int tfc_upstream_fail(tfc_upstream_request *question, const char *text)
+int tfc_upstream_fail(tfc_upstream_request *request, const char *text)
 {
-	int code = enter(question);
+	int code = enter(request);
 	if (code < 0)
 		return code;
-	return refuse(question, text && *text ? text : "unknown to the host");
+	return refuse(request, text && *text ? text : "unknown to the host");
 }
 
 /* ---- opening and closing */
@@ -403,7 +403,7 @@ int tfc__upstreams_open(tfc_ctx *ctx, const tfc_upstream_ops *ops, void *user, t
 
 static void free_entry(struct entry *entry)
 {
-	free_answer(entry->answer);
+	free_response(entry->response);
 	tfc__list_remove(&entry->link);
 	free(entry);
 }
@@ -419,14 +419,14 @@ static void leave(struct tfc__upstreams *upstreams)
 
 static void close_entry(struct entry *entry)
 {
-	tfc_upstream_request *question = entry->question;
+	tfc_upstream_request *request = entry->request;
 	tfc__timer_cancel(&entry->timer);
 	tfc__work_cancel(&entry->reporting);
-	if (!question)
+	if (!request)
 		return;
-	entry->question = NULL;
-	entry->upstreams->ops.cancel(entry->upstreams->user, question);
-	free_question(question);
+	entry->request = NULL;
+	entry->upstreams->ops.cancel(entry->upstreams->user, request);
+	free_request(request);
 }
 
 void tfc__upstreams_close(struct tfc__upstreams *upstreams)

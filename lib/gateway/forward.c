@@ -67,8 +67,8 @@ static void on_found(void *user, const char *node, const char *id, const tfc_err
 		call_node(forwarding->forwarder, &params, node, request);
 	} else {
 		tfc__request_end(request,
-				 forwarding->forwarder->answer(forwarding->forwarder->directory,
-							       &params, request));
+				 forwarding->forwarder->serve(forwarding->forwarder->directory,
+							      &params, request));
 	}
 	free_forwarding(forwarding);
 }

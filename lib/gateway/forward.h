@@ -16,8 +16,8 @@ struct tfc__forwarder {
 	struct tfc__gateway_members members;
 	struct tfc__route route; /* of subscriptions to jobs of other nodes */
 	/* Handles a request about a job that the search found on this node. */
-	int (*answer)(struct tfc__directory *directory, const struct tfc__request_params *params,
-		      struct tfc__request *request);
+	int (*serve)(struct tfc__directory *directory, const struct tfc__request_params *params,
+		     struct tfc__request *request);
 };
 
 void tfc__forwarder_init(struct tfc__forwarder *forwarder);

@@ -181,7 +181,7 @@ bool tfc__home_add(struct tfc__homes *homes, struct tfc__remote_request *remote_
 
 /* ---- state */
 
-bool tfc__home_is_asked(const struct tfc__remote_request *remote_request)
+bool tfc__home_is_queried(const struct tfc__remote_request *remote_request)
 {
 	return remote_request->home && remote_request->home->patience.at;
 }

@@ -44,7 +44,7 @@ void tfc__home_note_wait(struct tfc__remote_request *remote_request, const tfc_e
 
 /* For any remote request. Whether it is a submit that was sent to its home; a submit that backs off
  * before it is sent again; a submit whose home is the connected node. */
-bool tfc__home_is_asked(const struct tfc__remote_request *remote_request);
+bool tfc__home_is_queried(const struct tfc__remote_request *remote_request);
 bool tfc__home_is_paused(const struct tfc__remote_request *remote_request);
 bool tfc__home_is_here(const struct tfc__remote_request *remote_request);
 

@@ -29,14 +29,14 @@ static struct local_gateway *of(tfc_gateway *gateway)
 /* ---- responses */
 
 struct waiting {
-	struct tfc__directory_callback answer;
+	struct tfc__directory_callback callback;
 	struct tfc__request *request;
 };
 
-static void on_answer(struct tfc__directory_callback *answer, int code, const tfc_error *error,
-		      struct tfc__record *record)
+static void on_done(struct tfc__directory_callback *callback, int code, const tfc_error *error,
+		    struct tfc__record *record)
 {
-	struct waiting *waiting = tfc__container_of(answer, struct waiting, answer);
+	struct waiting *waiting = tfc__container_of(callback, struct waiting, callback);
 	struct tfc__request *request = waiting->request;
 	free(waiting);
 	if (code < 0)
@@ -49,7 +49,7 @@ static void on_answer(struct tfc__directory_callback *answer, int code, const tf
 static void stop_waiting(struct tfc__request *request)
 {
 	struct waiting *waiting = request->doing;
-	tfc__directory_callback_cancel(&waiting->answer);
+	tfc__directory_callback_cancel(&waiting->callback);
 	free(waiting);
 }
 
@@ -58,7 +58,7 @@ static struct waiting *begin_waiting(struct tfc__request *request)
 	struct waiting *waiting = calloc(1, sizeof(*waiting));
 	if (!waiting)
 		return NULL;
-	*waiting = (struct waiting){.answer = {.fn = on_answer}, .request = request};
+	*waiting = (struct waiting){.callback = {.fn = on_done}, .request = request};
 	request->doing = waiting;
 	request->forget = stop_waiting;
 	return waiting;
@@ -93,7 +93,7 @@ static int submit(struct tfc__forwarder *forwarder, const struct tfc__request_pa
 	struct waiting *waiting = begin_waiting(request);
 	if (!waiting)
 		return tfc__fail_nomem(&request->error, "gateway");
-	code = tfc__directory_submit(forwarder->directory, &submit, &waiting->answer,
+	code = tfc__directory_submit(forwarder->directory, &submit, &waiting->callback,
 				     &request->error, id);
 	if (code == TFC_OK && !id[0])
 		return TFC__LATER;
@@ -115,7 +115,7 @@ static int forget(struct tfc__directory *directory, const char *job, struct tfc_
 	struct waiting *waiting = begin_waiting(request);
 	if (!waiting)
 		return tfc__fail_nomem(&request->error, "gateway");
-	int code = tfc__directory_forget(directory, job, &waiting->answer, &request->error);
+	int code = tfc__directory_forget(directory, job, &waiting->callback, &request->error);
 	if (code == TFC_OK)
 		return TFC__LATER;
 	end_waiting(waiting);
@@ -510,7 +510,7 @@ int tfc__gateway_new(tfc_ctx *ctx, struct tfc__directory *directory,
 	tfc__gateway_init(&gateway->base, ctx, &ops);
 	gateway->forwarder.ctx = ctx;
 	gateway->forwarder.directory = directory;
-	gateway->forwarder.answer = about_job;
+	gateway->forwarder.serve = about_job;
 	if (members)
 		gateway->forwarder.members = *members;
 	tfc__forwarder_init(&gateway->forwarder);

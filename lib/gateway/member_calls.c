@@ -36,7 +36,7 @@ static void on_end(struct tfc__work *work)
 	calls->ops->ended(calls->user);
 }
 
-static void on_answer(void *user, int code, const msgpack_object *result, const tfc_error *error)
+static void on_response(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
 	static const msgpack_object nil = {.type = MSGPACK_OBJECT_NIL};
 	struct member_call *call = user;
@@ -45,9 +45,9 @@ static void on_answer(void *user, int code, const msgpack_object *result, const 
 	if (--calls->pending == 0)
 		tfc__work_schedule(&calls->end);
 	if (code == TFC_OK)
-		calls->ops->answered(calls->user, call->node, result ? result : &nil, NULL);
+		calls->ops->responded(calls->user, call->node, result ? result : &nil, NULL);
 	else
-		calls->ops->answered(calls->user, call->node, NULL, error);
+		calls->ops->responded(calls->user, call->node, NULL, error);
 }
 
 int tfc__member_calls_begin(tfc_ctx *ctx, const struct tfc__gateway_members *members,
@@ -64,7 +64,7 @@ int tfc__member_calls_begin(tfc_ctx *ctx, const struct tfc__gateway_members *mem
 		.method = method,
 		.params = &buf,
 		.timeout_ms = timeout_ms,
-		.end = on_answer,
+		.end = on_response,
 	};
 	tfc__request_params_write(&buf, params);
 	tfc__verb_method(params->verb, method);
@@ -89,7 +89,7 @@ int tfc__member_calls_begin(tfc_ctx *ctx, const struct tfc__gateway_members *mem
 			calls->pending++;
 		} else {
 			call->call = NULL;
-			ops->answered(user, call->node, NULL, &error);
+			ops->responded(user, call->node, NULL, &error);
 		}
 	}
 	tfc__buf_fini(&buf);

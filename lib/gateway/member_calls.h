@@ -13,8 +13,8 @@ struct tfc__member_calls;
  * tfc__member_calls_begin for a member that cannot be called. */
 struct tfc__member_calls_ops {
 	/* result NULL: `error` says why there is none. `node` is borrowed. */
-	void (*answered)(void *user, const char *node, const msgpack_object *result,
-			 const tfc_error *error);
+	void (*responded)(void *user, const char *node, const msgpack_object *result,
+			  const tfc_error *error);
 	void (*ended)(void *user); /* all members were reported */
 };
 

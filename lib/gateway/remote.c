@@ -78,7 +78,7 @@ static void fail_waiting(struct remote_gateway *gateway, const tfc_error *error)
 	TFC__LIST_EACH (link, &gateway->remote_requests) {
 		struct tfc__remote_request *remote_request =
 			tfc__container_of(link, struct tfc__remote_request, link);
-		if (tfc__home_is_asked(remote_request))
+		if (tfc__home_is_queried(remote_request))
 			tfc__home_note_wait(remote_request, error);
 		else if (is_final)
 			tfc__remote_request_fail(remote_request, error);
@@ -302,14 +302,14 @@ static int send_hello(struct remote_gateway *gateway, tfc_error *error)
 /* ---- repeated submits */
 
 /* Whether closing the connection affects only submits that back off before they are repeated. */
-static bool is_idle(const struct remote_gateway *gateway, const struct tfc__remote_request *asking)
+static bool is_idle(const struct remote_gateway *gateway, const struct tfc__remote_request *except)
 {
 	TFC__LIST_EACH (link, &gateway->base.requests) {
 		const struct tfc__request *request = tfc__container_of(link, struct tfc__request,
 								       link);
 		const struct tfc__remote_request *remote_request = request->forget ? request->doing
-										   : asking;
-		if (remote_request != asking && !tfc__home_is_paused(remote_request))
+										   : except;
+		if (remote_request != except && !tfc__home_is_paused(remote_request))
 			return false;
 	}
 	return tfc__list_is_empty(&gateway->base.subs);
@@ -366,7 +366,7 @@ static void on_packed(struct tfc__remote_request *remote_request)
 static void handle_request(tfc_gateway *gateway, const struct tfc__request_params *params,
 			   struct tfc__request *request)
 {
-	struct tfc__request_params asked = *params;
+	struct tfc__request_params own_params = *params;
 	char key[33] = "";
 	bool is_submit = params->verb == TFC_VERB_SUBMIT;
 	if (is_submit && !(params->client_key && *params->client_key)) {
@@ -375,9 +375,9 @@ static void handle_request(tfc_gateway *gateway, const struct tfc__request_param
 								  "cannot get random bytes"));
 			return;
 		}
-		asked.client_key = key;
+		own_params.client_key = key;
 	}
-	struct tfc__remote_request *remote_request = tfc__remote_request_new(request, &asked);
+	struct tfc__remote_request *remote_request = tfc__remote_request_new(request, &own_params);
 	if (!remote_request)
 		return;
 	remote_request->owner = of(gateway);

@@ -141,7 +141,7 @@ static void try_later(struct tfc__remote_sub *sub, const tfc_error *why)
 }
 
 /* Whether a retry can help: the connection was lost, or a node on the way is unreachable. */
-/* EEXIST: the forwarding node has the job itself; a client that asks again gets the job from that
+/* EEXIST: the forwarding node has the job itself; a client that retries gets the job from that
  * node. */
 static bool is_passing(const struct tfc__remote_sub *sub, int code)
 {

@@ -91,8 +91,8 @@ static int fail_search(const struct tfc__search *search, tfc_error *error)
 	return tfc__fail(error, TFC_ENOENT, "gateway", 0, "job \"%.60s\" not found", search->job);
 }
 
-static void on_answered(void *user, const char *node, const msgpack_object *result,
-			const tfc_error *error)
+static void on_responded(void *user, const char *node, const msgpack_object *result,
+			 const tfc_error *error)
 {
 	struct tfc__search *search = user;
 	struct tfc__matches one = {.submitted_ns = 0};
@@ -129,7 +129,7 @@ int tfc__search_begin(tfc_ctx *ctx, struct tfc__directory *directory,
 		      const struct tfc__gateway_members *members, const char *job,
 		      tfc__search_fn fn, void *user, struct tfc__search **ret_search)
 {
-	static const struct tfc__member_calls_ops ops = {on_answered, on_ended};
+	static const struct tfc__member_calls_ops ops = {on_responded, on_ended};
 	const struct tfc__request_params params = {.verb = TFC_VERB_FIND,
 						   .job = job,
 						   .is_forwarded = true};

@@ -1,6 +1,6 @@
 /*
  * Finds a job in the whole cluster by its id, a prefix of it, or its name, and the node that has
- * it: among this node's own jobs and by asking all reachable members.
+ * it: among this node's own jobs and those of all reachable members.
  */
 #ifndef TFC_GATEWAY_SEARCH_H
 #define TFC_GATEWAY_SEARCH_H

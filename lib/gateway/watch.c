@@ -12,7 +12,7 @@
 #include "member/member.h"
 
 #define SILENT_NS (3 * TFC__SECOND)   /* a node that reports nothing for so long counts as unseen */
-#define REFUSED_NS (10 * TFC__SECOND) /* before a node that refuses the watch is asked again */
+#define REFUSED_NS (10 * TFC__SECOND) /* before the watch of a node that refuses it is retried */
 
 /* The watch of one node. */
 struct source {

@@ -132,21 +132,21 @@ static void serve_hello(struct tfc__caller *caller, struct tfc__rpc_request *req
 {
 	struct tfc__peers *peers = caller->peers;
 	struct tfc__hello hello = {0};
-	struct tfc__buf answer = {0};
+	struct tfc__buf response = {0};
 	tfc_error error = TFC_ERROR_INIT;
 	int code = tfc__hello_read(params, &error, &hello);
 	if (code == TFC_OK)
 		code = let_in(caller, &hello, &error);
-	tfc__peers_write_hello(peers, "", &answer);
-	if (code == TFC_OK && answer.is_failed)
+	tfc__peers_write_hello(peers, "", &response);
+	if (code == TFC_OK && response.is_failed)
 		code = tfc__fail_nomem(&error, "node");
 	if (code < 0)
 		tfc__rpc_fail(request, &error);
 	else
-		tfc__rpc_reply(request, &answer);
+		tfc__rpc_reply(request, &response);
 	if (code == TFC_EEXIST)
 		tfc__log(peers->ctx, TFC_LOG_WARNING, "node", hello.name, "%s", error.text);
-	tfc__buf_fini(&answer);
+	tfc__buf_fini(&response);
 	tfc__hello_fini(&hello);
 }
 

@@ -68,8 +68,8 @@ static void on_drain_end(void *user, int code, const msgpack_object *result, con
 	end_drain(user, code < 0 ? error : NULL);
 }
 
-static int ask_to_drain(tfc_node *node, struct tfc__rpc *rpc, bool is_off,
-			struct tfc__drain_call *drain, tfc_error *error)
+static int request_drain(tfc_node *node, struct tfc__rpc *rpc, bool is_off,
+			 struct tfc__drain_call *drain, tfc_error *error)
 {
 	struct tfc__buf params = {0};
 	struct tfc__rpc_options call = {
@@ -95,7 +95,7 @@ static int drain_member(tfc_node *node, const char *name, bool is_off,
 	if (!rpc)
 		return tfc__fail(error, TFC_ELOST, "node", 0, "cannot reach node %s: no connection",
 				 name);
-	return ask_to_drain(node, rpc, is_off, drain, error);
+	return request_drain(node, rpc, is_off, drain, error);
 }
 
 static void drain(void *user, const char *name, bool is_off,

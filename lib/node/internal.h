@@ -62,7 +62,7 @@ struct tfc_node {
 
 	struct tfc__link watches; /* struct tfc_member_watch */
 
-	struct tfc__link askings; /* pending queries of remote_job_logs.c */
+	struct tfc__link stay_requests; /* pending queries of remote_job_logs.c */
 	struct tfc__timer remote_job_logs_timer;
 	uint64_t retain_s;
 
@@ -272,10 +272,10 @@ struct remote_job {
 	uint32_t grace_ms; /* abort grace of its tasks after the lease has expired */
 	char ***log_tails; /* the last lines of the latest ended attempts, by task; or NULL */
 	struct tfc__agent_link stream;
-	bool is_up;        /* the stream is established over this connection */
-	bool was_asked;    /* an open was sent: the remote service may have the job */
-	uint64_t boot;     /* the incarnation of the service that opened it; 0: not opened yet */
-	uint64_t since_ns; /* CLOCK_BOOTTIME: the lease is counted from this time or a later one */
+	bool is_up;         /* the stream is established over this connection */
+	bool was_requested; /* an open was sent: the remote service may have the job */
+	uint64_t boot;      /* the incarnation of the service that opened it; 0: not opened yet */
+	uint64_t since_ns;  /* CLOCK_BOOTTIME: the lease is counted from this time or a later one */
 	struct tfc__rpc_call *call; /* pending open or drop */
 	struct tfc__work flush;
 	struct tfc__timer retry; /* of the call, or of the flush */
@@ -386,7 +386,7 @@ struct served_job {
 	bool is_ending;          /* its tasks are being ended; then it is freed */
 	struct tfc__work gone;
 	uint32_t query; /* the pending query of a job that could not be opened; 0: none */
-	struct tfc__work answer;
+	struct tfc__work response;
 	struct tfc__link logs;
 	struct tfc__bundle *bundle; /* a reference; NULL: none */
 };

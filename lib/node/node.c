@@ -83,7 +83,7 @@ static void on_goodbye(void *user)
 	node->left(node->left_user);
 }
 
-static void say_goodbye(tfc_node *node)
+static void send_goodbye(tfc_node *node)
 {
 	tfc__node_stop_leaving(node);
 	tfc__peers_leave(node->peers, on_goodbye, node);
@@ -93,7 +93,7 @@ static void go_when_empty(struct tfc__work *work)
 {
 	tfc_node *node = tfc__container_of(work, tfc_node, emptied);
 	if (node->is_suspended && tfc__agent_taken(node->agent) == 0)
-		say_goodbye(node);
+		send_goodbye(node);
 }
 
 static void on_suspended(void *user)
@@ -115,7 +115,7 @@ static void on_timer(struct tfc__timer *timer)
 {
 	tfc_node *node = tfc__container_of(timer, tfc_node, leaving);
 	if (tfc__now() >= node->leave_by) {
-		say_goodbye(node);
+		send_goodbye(node);
 		return;
 	}
 	say_what_lasts(node);

@@ -163,7 +163,7 @@ static void on_bye_end(void *user, int code, const msgpack_object *result, const
 		tfc__timer_set(&peers->leaving, tfc__now());
 }
 
-static void say_goodbye(struct tfc__node_peer *peer)
+static void send_goodbye(struct tfc__node_peer *peer)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	/* Also before the response to our hello: the member handles the hello first. */
@@ -181,7 +181,7 @@ void tfc__peers_leave(struct tfc__peers *peers, void (*fn)(void *user), void *us
 	peers->left = fn;
 	peers->left_user = user;
 	TFC__LIST_EACH (link, &peers->all)
-		say_goodbye(tfc__container_of(link, struct tfc__node_peer, link));
+		send_goodbye(tfc__container_of(link, struct tfc__node_peer, link));
 	tfc__timer_set(&peers->leaving, tfc__now() + (peers->goodbyes ? GOODBYE_MS * TFC__MS : 0));
 }
 

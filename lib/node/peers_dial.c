@@ -140,8 +140,8 @@ static void refused(struct tfc__node_peer *peer, const tfc_error *error)
 
 /* Whether the node that accepted us, under the name that we dialed, has the identity that it
  * claims. */
-static int check_answer(const struct tfc__node_peer *peer, const struct tfc__hello *hello,
-			tfc_error *error)
+static int check_hello(const struct tfc__node_peer *peer, const struct tfc__hello *hello,
+		       tfc_error *error)
 {
 	const struct tfc__hello *own = peer->peers->options.hello;
 	const struct tfc__peer_id *id = tfc__peer_id(peer->dialed);
@@ -165,7 +165,7 @@ static void on_hello_end(void *user, int code, const msgpack_object *result, con
 	} else if (code < 0) {
 		refused(peer, why);
 	} else if (tfc__hello_read(result, &error, &hello) < 0 ||
-		   check_answer(peer, &hello, &error) < 0) {
+		   check_hello(peer, &hello, &error) < 0) {
 		refused(peer, &error);
 	} else {
 		peers->was_let_in = peer->is_up = true;

@@ -83,11 +83,11 @@ static void on_loss(struct tfc__timer *timer)
 
 /* ---- stamps and renewals */
 
-static void ask_stamp(struct tfc__remote_agent *agent);
+static void request_stamp(struct tfc__remote_agent *agent);
 
 static void on_renewal(struct tfc__timer *timer)
 {
-	ask_stamp(tfc__container_of(timer, struct tfc__remote_agent, renewal));
+	request_stamp(tfc__container_of(timer, struct tfc__remote_agent, renewal));
 }
 
 static int send_renewal(const struct tfc__remote_agent *agent, uint64_t stamp)
@@ -162,7 +162,7 @@ static void on_stay_end(void *user, int code, const msgpack_object *result, cons
 		tfc__timer_set(&agent->renewal, tfc__now() + STAY_AGAIN);
 }
 
-static int ask_stay(struct tfc__remote_agent *agent)
+static int request_stay(struct tfc__remote_agent *agent)
 {
 	const struct tfc__agent_target target = {.instance = agent->instance};
 	struct tfc__buf params = {0};
@@ -200,7 +200,7 @@ static void take_stamp(struct tfc__remote_agent *agent, const struct tfc__agent_
 		lose_earlier(agent);
 	agent->ahead_ns = (int64_t)(now - stamp->stamp);
 	agent->received_ns = now;
-	if (send_renewal(agent, stamp->stamp) < 0 || (!agent->stay && ask_stay(agent) < 0))
+	if (send_renewal(agent, stamp->stamp) < 0 || (!agent->stay && request_stay(agent) < 0))
 		return; /* out of memory; the next renewal tries again */
 	set_silent(agent, false);
 	TFC__LIST_EACH (link, &agent->jobs)
@@ -223,7 +223,7 @@ static void on_stamp(void *user, int code, const msgpack_object *result, const t
 		tfc__timer_set(&agent->renewal, tfc__now() + agent->lease_ms * TFC__MS / 3);
 }
 
-static void ask_stamp(struct tfc__remote_agent *agent)
+static void request_stamp(struct tfc__remote_agent *agent)
 {
 	const struct tfc__agent_target target = {.instance = agent->instance};
 	struct tfc__buf params = {0};
@@ -246,7 +246,7 @@ void tfc__remote_begin(struct tfc__remote_agent *agent)
 {
 	set_loss_timer(agent);
 	if (!tfc__remote_is_ready(agent) || !agent->renewal.at)
-		ask_stamp(agent);
+		request_stamp(agent);
 }
 
 /* ---- forgotten jobs */
@@ -287,7 +287,7 @@ void tfc__remote_agent_up(struct tfc__remote_agent *agent, struct tfc__rpc *rpc)
 		tfc__remote_agent_down(agent);
 	agent->rpc = rpc;
 	tfc__remote_logs_wake(agent);
-	ask_stamp(agent);
+	request_stamp(agent);
 }
 
 /* ---- open, close */

@@ -18,7 +18,7 @@
 #define FIRST_CHECK (60 * TFC__SECOND)
 #define CHECK_INTERVAL (3600 * TFC__SECOND)
 
-struct asking {
+struct stay_request {
 	struct tfc__link link;
 	tfc_node *node;
 	struct tfc__rpc_call *call;
@@ -42,18 +42,18 @@ static void receive_response(tfc_node *node, const char *maintainer, const msgpa
 							    maintainer);
 }
 
-static void free_asking(struct asking *asking)
+static void free_stay_request(struct stay_request *stay_request)
 {
-	tfc__list_remove(&asking->link);
-	free(asking);
+	tfc__list_remove(&stay_request->link);
+	free(stay_request);
 }
 
-static void on_answer(void *user, int code, const msgpack_object *result, const tfc_error *error)
+static void on_response(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
-	struct asking *asking = user;
+	struct stay_request *stay_request = user;
 	if (code == TFC_OK)
-		receive_response(asking->node, asking->maintainer, result);
-	free_asking(asking);
+		receive_response(stay_request->node, stay_request->maintainer, result);
+	free_stay_request(stay_request);
 }
 
 static void schedule_check(tfc_node *node, uint64_t pause)
@@ -62,25 +62,25 @@ static void schedule_check(tfc_node *node, uint64_t pause)
 	tfc__timer_set(&node->remote_job_logs_timer, tfc__now() + (pause < most ? pause : most));
 }
 
-static void ask(tfc_node *node, const char *maintainer, struct tfc__rpc *rpc,
-		const struct tfc__strv *ids)
+static void request_stay(tfc_node *node, const char *maintainer, struct tfc__rpc *rpc,
+			 const struct tfc__strv *ids)
 {
 	struct tfc__buf params = {0};
-	struct asking *asking = calloc(1, sizeof(*asking));
+	struct stay_request *stay_request = calloc(1, sizeof(*stay_request));
 	const struct tfc__rpc_options call = {.method = METHOD,
 					      .params = &params,
 					      .timeout_ms = ANSWER_MS,
-					      .end = on_answer,
-					      .user = asking};
-	if (!asking)
+					      .end = on_response,
+					      .user = stay_request};
+	if (!stay_request)
 		return;
 	tfc__fields_write(&params, &tfc__ids_fields,
 			  &(struct tfc__ids){(const char *const *)ids->items});
-	asking->node = node;
-	snprintf(asking->maintainer, sizeof(asking->maintainer), "%s", maintainer);
-	tfc__list_append(&node->askings, &asking->link);
-	if (tfc__rpc_call(rpc, &call, NULL, &asking->call) < 0)
-		free_asking(asking);
+	stay_request->node = node;
+	snprintf(stay_request->maintainer, sizeof(stay_request->maintainer), "%s", maintainer);
+	tfc__list_append(&node->stay_requests, &stay_request->link);
+	if (tfc__rpc_call(rpc, &call, NULL, &stay_request->call) < 0)
+		free_stay_request(stay_request);
 	tfc__buf_fini(&params);
 }
 
@@ -96,7 +96,7 @@ void tfc__node_query_remote_job_logs(tfc_node *node, struct tfc__node_peer *peer
 		    ids.count < IDS_MAX)
 			tfc__strv_add(&ids, remote_job_logs_of(link)->id);
 	if (rpc && ids.count && !ids.is_failed)
-		ask(node, maintainer, rpc, &ids);
+		request_stay(node, maintainer, rpc, &ids);
 	tfc__strv_fini(&ids);
 }
 
@@ -113,13 +113,13 @@ void tfc__node_serve_known(tfc_node *node, struct tfc__rpc_request *request,
 			   const msgpack_object *params)
 {
 	struct tfc__reader reader = {.ahead_ns = 0};
-	struct tfc__ids asked;
+	struct tfc__ids received;
 	struct tfc__strv gone = {0}; /* out of memory: a later response has the missing ids */
 	tfc_error error = TFC_ERROR_INIT;
-	if (tfc__params_read(&reader, &tfc__ids_fields, params, &error, &asked) < 0) {
+	if (tfc__params_read(&reader, &tfc__ids_fields, params, &error, &received) < 0) {
 		tfc__rpc_fail(request, &error);
 	} else {
-		for (const char *const *id = asked.ids; id && *id; id++)
+		for (const char *const *id = received.ids; id && *id; id++)
 			if (tfc__is_job_id(*id) && !is_known(node, *id))
 				tfc__strv_add(&gone, *id);
 		tfc__rpc_reply_message(request, &tfc__ids_fields,
@@ -171,7 +171,7 @@ static void on_check(struct tfc__timer *timer)
 
 void tfc__node_begin_remote_job_logs(tfc_node *node)
 {
-	tfc__list_init(&node->askings);
+	tfc__list_init(&node->stay_requests);
 	tfc__timer_init(&node->remote_job_logs_timer, node->ctx, on_check);
 }
 
@@ -184,9 +184,10 @@ void tfc__node_find_remote_job_logs(tfc_node *node)
 void tfc__node_end_remote_job_logs(tfc_node *node)
 {
 	tfc__timer_cancel(&node->remote_job_logs_timer);
-	TFC__LIST_EACH (link, &node->askings) {
-		struct asking *asking = tfc__container_of(link, struct asking, link);
-		tfc__rpc_drop(asking->call);
-		free_asking(asking);
+	TFC__LIST_EACH (link, &node->stay_requests) {
+		struct stay_request *stay_request = tfc__container_of(link, struct stay_request,
+								      link);
+		tfc__rpc_drop(stay_request->call);
+		free_stay_request(stay_request);
 	}
 }

@@ -121,7 +121,7 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 
 /* Whether the log can be requested. A job that has ended there may have left its log; so may a job
  * of a previous incarnation, which is reported lost only after its lease has certainly expired. */
-static bool can_ask(const struct remote_log *log)
+static bool can_request(const struct remote_log *log)
 {
 	const struct remote_job *job = log->job;
 	if (!log->agent || !log->agent->rpc)
@@ -130,11 +130,11 @@ static bool can_ask(const struct remote_log *log)
 	       (job->boot && job->boot != log->agent->boot);
 }
 
-static void ask(struct remote_log *log)
+static void request_chunk(struct remote_log *log)
 {
 	struct tfc__buf params = {0};
 	tfc_error error = TFC_ERROR_INIT;
-	if (log->call || log->is_over || !can_ask(log))
+	if (log->call || log->is_over || !can_request(log))
 		return;
 	struct tfc__agent_log_call call = {.task = log->task, .position = log->wanted};
 	snprintf(call.id, sizeof(call.id), "%s", log->id);
@@ -189,9 +189,9 @@ static struct batch *next_batch(struct remote_log *log)
 }
 
 /* No record is available now: new ones are requested, or in flight, or there are none. */
-static int say_none(struct remote_log *log, tfc_error *error)
+static int report_none(struct remote_log *log, tfc_error *error)
 {
-	ask(log);
+	request_chunk(log);
 	if (log->is_over || !log->agent || (log->call && log->is_caught_up))
 		return 0;
 	if (log->call || log->again.at)
@@ -210,7 +210,7 @@ static int next(void *source, tfc_log_record *record, tfc_error *error)
 		return log->error.code;
 	}
 	if (!batch)
-		return say_none(log, error);
+		return report_none(log, error);
 	memcpy(&packed, batch->data + batch->at, sizeof(packed));
 	batch->at += sizeof(packed);
 	packed.record.data = packed.has_data ? batch->data + batch->at : NULL;
@@ -238,7 +238,7 @@ static const struct tfc__log_source_ops ops = {next, close_log};
 static void on_wake(struct tfc__work *work)
 {
 	struct remote_log *log = tfc__container_of(work, struct remote_log, wake);
-	ask(log);
+	request_chunk(log);
 	if (log->source.wake)
 		log->source.wake(log->source.user);
 }
@@ -271,7 +271,7 @@ static struct tfc__log_source *open_log(struct tfc__remote_agent *agent,
 	tfc__list_append(&agent->logs, &log->link);
 	tfc__work_init(&log->wake, agent->ctx, on_wake);
 	tfc__timer_init(&log->again, agent->ctx, on_again);
-	ask(log);
+	request_chunk(log);
 	return &log->source;
 }
 

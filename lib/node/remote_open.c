@@ -139,7 +139,7 @@ static void send_call(struct remote_job *job, const char *method, const struct t
 						 .user = job};
 	tfc_error error = TFC_ERROR_INIT;
 	int code = tfc__rpc_call(job->agent->rpc, &options, &error, &job->call);
-	job->was_asked |= code == TFC_OK;
+	job->was_requested |= code == TFC_OK;
 	if (code == TFC_OK)
 		return;
 	job->call = NULL;
@@ -162,7 +162,7 @@ static void on_drop(void *user, int code, const msgpack_object *result, const tf
 		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
 }
 
-static void ask(struct remote_job *job)
+static void request_open(struct remote_job *job)
 {
 	struct tfc__buf params = {0};
 	int code = TFC_OK;
@@ -185,14 +185,14 @@ void tfc__remote_connect(struct remote_job *job)
 	bool is_elsewhere = job->boot && job->boot != job->agent->boot;
 	if (!is_elsewhere)
 		tfc__remote_offer_bundle(job);
-	if (job->state == REMOTE_DROPPING && !job->was_asked)
+	if (job->state == REMOTE_DROPPING && !job->was_requested)
 		tfc__remote_lose(job, TFC__AGENT_LOST, "the job's tasks there were given up");
 	else if (job->is_up)
 		tfc__remote_notify_silence(job, false);
 	else if (job->state != REMOTE_GONE && !job->call && !is_elsewhere &&
 		 tfc__remote_is_ready(job->agent) &&
 		 (is_packed(job) || job->state == REMOTE_DROPPING))
-		ask(job);
+		request_open(job);
 }
 
 void tfc__remote_retry(struct remote_job *job)

@@ -27,7 +27,7 @@ void tfc__served_job_free(struct served_job *job)
 	tfc__served_logs_end(job);
 	tfc__work_cancel(&job->flush);
 	tfc__work_cancel(&job->gone);
-	tfc__work_cancel(&job->answer);
+	tfc__work_cancel(&job->response);
 	tfc__timer_cancel(&job->retry);
 	if (job->local)
 		ops_of(job)->job_close(job->local);
@@ -170,9 +170,9 @@ static void on_event(void *user, const struct tfc__task_event *event)
 
 /* ---- receiving orders */
 
-static void answer_refused(struct tfc__work *work)
+static void respond_refused(struct tfc__work *work)
 {
-	struct served_job *job = tfc__container_of(work, struct served_job, answer);
+	struct served_job *job = tfc__container_of(work, struct served_job, response);
 	uint8_t *states = calloc(job->task_count ? job->task_count : 1, sizeof(*states));
 	const struct tfc__task_event event = {.kind = TFC__AGENT_STATES,
 					      .number = job->query,
@@ -194,7 +194,7 @@ static void refuse(struct served_job *job, const struct tfc__task_order *order)
 {
 	if (order->kind == TFC__ORDER_QUERY) {
 		job->query = order->number;
-		tfc__agent_after_previous(job->session->service->agent.agent, &job->answer);
+		tfc__agent_after_previous(job->session->service->agent.agent, &job->response);
 	}
 	struct tfc__task_event event = {.task = order->task,
 					.attempt = order->attempt,
@@ -355,7 +355,7 @@ static struct served_job *new_job(struct session *session, const struct tfc__cal
 	tfc__list_init(&job->named.link);
 	tfc__work_init(&job->flush, service->ctx, on_flush);
 	tfc__work_init(&job->gone, service->ctx, free_gone);
-	tfc__work_init(&job->answer, service->ctx, answer_refused);
+	tfc__work_init(&job->response, service->ctx, respond_refused);
 	tfc__timer_init(&job->retry, service->ctx, on_retry);
 	tfc__list_append(&session->buckets[job->handle % JOB_BUCKETS], &job->link);
 	tfc__list_append(&service->jobs, &job->all);

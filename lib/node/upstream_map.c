@@ -171,7 +171,7 @@ static int take_text(struct tfc__watched_file *watched, const char *text, size_t
 
 /* ---- answers */
 
-static int add_env(tfc_upstream_request *question, const char *node, json_t *env)
+static int add_env(tfc_upstream_request *request, const char *node, json_t *env)
 {
 	const char *name;
 	json_t *item;
@@ -179,43 +179,43 @@ static int add_env(tfc_upstream_request *question, const char *node, json_t *env
 	json_object_foreach(env, name, item)
 	{
 		if (code == TFC_OK)
-			code = tfc_upstream_add_env(question, node, name, json_string_value(item));
+			code = tfc_upstream_add_env(request, node, name, json_string_value(item));
 	}
 	return code;
 }
 
-static int add_all(tfc_upstream_request *question, json_t *upstream)
+static int add_all(tfc_upstream_request *request, json_t *upstream)
 {
 	const char *name;
 	json_t *item;
-	int code = add_env(question, NULL, json_object_get(upstream, "env"));
+	int code = add_env(request, NULL, json_object_get(upstream, "env"));
 	json_object_foreach(json_object_get(upstream, "partitions"), name, item)
 	{
 		if (code == TFC_OK)
-			code = tfc_upstream_add_partition(question, name, json_string_value(item));
+			code = tfc_upstream_add_partition(request, name, json_string_value(item));
 	}
 	json_object_foreach(json_object_get(upstream, "nodes"), name, item)
 	{
 		if (code == TFC_OK)
-			code = add_env(question, name, item);
+			code = add_env(request, name, item);
 	}
 	return code;
 }
 
-static void resolve(void *impl, const char *name, tfc_upstream_request *question)
+static void resolve(void *impl, const char *name, tfc_upstream_request *request)
 {
 	const struct tfc__upstream_map *map = impl;
 	json_t *upstream = json_object_get(map->root, name);
 	if (!upstream)
-		tfc_upstream_fail(question, "it is not in the upstream map");
-	else if (add_all(question, upstream) < 0)
-		tfc_upstream_fail(question, tfc_ctx_error(map->ctx)->text);
+		tfc_upstream_fail(request, "it is not in the upstream map");
+	else if (add_all(request, upstream) < 0)
+		tfc_upstream_fail(request, tfc_ctx_error(map->ctx)->text);
 	else
-		tfc_upstream_complete(question, map->version);
+		tfc_upstream_complete(request, map->version);
 }
 
 /* Every request is answered immediately. */
-static void cancel(void *impl, tfc_upstream_request *question)
+static void cancel(void *impl, tfc_upstream_request *request)
 {
 }
 

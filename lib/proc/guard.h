@@ -66,7 +66,7 @@ struct tfc__guard {
 	struct tfc__io pidfd;      /* opened by the guard itself, so it names the guard for certain;
 				      opened by the host only to kill a guard that has sent no hello */
 	struct tfc__io lifeline;   /* read end; watched once the guard is dead */
-	uint64_t longest_grace_ms; /* of all processes that it was asked to start */
+	uint64_t longest_grace_ms; /* of all processes that it was to start */
 	struct tfc__timer patience;  /* waits for the shims of a dead guard */
 	uint64_t patience_intervals; /* intervals of `patience` that are left */
 	struct tfc__timer heartbeat; /* heartbeat; set while an answer is awaited */
@@ -83,7 +83,8 @@ struct tfc__guard {
 	 */
 	uint32_t releases, confirmed; /* releases sent, and known to be done */
 	uint32_t pings, pongs;
-	uint32_t asked, asked_ping; /* the answer to that ping confirms this many releases */
+	uint32_t pinged_releases,
+		release_ping;       /* the answer to that ping confirms this many releases */
 	struct tfc__link releasing; /* works that wait for that, by their own links */
 	uint32_t serial;
 	uint32_t count; /* processes in the table */

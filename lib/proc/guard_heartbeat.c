@@ -26,9 +26,9 @@ int tfc__guard_ping(struct tfc__guard *guard)
 
 void tfc__guard_ponged(struct tfc__guard *guard)
 {
-	if (++guard->pongs != guard->asked_ping)
+	if (++guard->pongs != guard->release_ping)
 		return;
-	guard->confirmed = guard->asked;
+	guard->confirmed = guard->pinged_releases;
 	tfc__guard_unpark(&guard->releasing);
 }
 

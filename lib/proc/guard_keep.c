@@ -124,15 +124,15 @@ bool tfc__guard_await_releases(tfc_ctx *ctx, struct tfc__work *work)
 	struct tfc__guard *guard = guards ? guards->current : NULL;
 	if (!guard || guard->confirmed == guard->releases)
 		return false;
-	if (guard->asked != guard->releases) {
+	if (guard->pinged_releases != guard->releases) {
 		if (tfc__guard_ping(guard) < 0 && !guard->is_dead)
 			return false;
 		if (guard->is_dead) {
 			tfc__work_schedule(work);
 			return true;
 		}
-		guard->asked = guard->releases;
-		guard->asked_ping = guard->pings;
+		guard->pinged_releases = guard->releases;
+		guard->release_ping = guard->pings;
 	}
 	tfc__list_append(&guard->releasing, &work->link);
 	tfc__guard_expect(guard);

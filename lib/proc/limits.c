@@ -75,20 +75,20 @@ static const char *number_of(int64_t value, char text[24])
 static void describe_rlimit(const struct tfc__report *report, const char *reason, char *text,
 			    size_t size)
 {
-	char asked[24], allowed[24];
+	char requested[24], allowed[24];
 	const char *name = tfc__rlimit_name(report->resource);
 	bool is_raised = report->allowed >= 0 &&
-			 (report->asked < 0 || report->asked > report->allowed);
+			 (report->requested < 0 || report->requested > report->allowed);
 	if (is_raised)
 		snprintf(text, size, "cannot raise rlimit %s to %s: hard limit is %s; %s",
-			 name ? name : "?", number_of(report->asked, asked),
+			 name ? name : "?", number_of(report->requested, requested),
 			 number_of(report->allowed, allowed),
 			 report->resource == RLIMIT_NOFILE && geteuid() == 0
 				 ? "fs.nr_open of the system allows no more"
 				 : "only root can raise it");
 	else
 		snprintf(text, size, "cannot set rlimit %s to %s: %s", name ? name : "?",
-			 number_of(report->asked, asked), reason);
+			 number_of(report->requested, requested), reason);
 }
 
 static void describe_group(const struct tfc__report *report, const char *controller,
@@ -120,24 +120,25 @@ void tfc__limits_describe(const char *program, const struct tfc__report *report,
 		break;
 	case TFC__STEP_NICE:
 		snprintf(text, size, "cannot change nice by %lld: %s; only root can lower it",
-			 (long long)report->asked, reason);
+			 (long long)report->requested, reason);
 		break;
 	case TFC__STEP_OOM_SCORE:
 		snprintf(text, size, "cannot set oom_score_adj to %lld: %s; only root can lower it",
-			 (long long)report->asked, reason);
+			 (long long)report->requested, reason);
 		break;
 	case TFC__STEP_MEMORY:
 		snprintf(text, size,
-			 "cannot limit memory to %lld bytes: ", (long long)report->asked);
+			 "cannot limit memory to %lld bytes: ", (long long)report->requested);
 		describe_group(report, "memory", reason, text, size);
 		break;
 	case TFC__STEP_CPUS:
-		snprintf(text, size, "cannot limit CPUs to %.12g: ", (double)report->asked / 1000);
+		snprintf(text, size,
+			 "cannot limit CPUs to %.12g: ", (double)report->requested / 1000);
 		describe_group(report, "cpu", reason, text, size);
 		break;
 	default:
 		snprintf(text, size,
 			 "cannot run as user %lld: %s; only a host that runs as root can",
-			 (long long)report->asked, reason);
+			 (long long)report->requested, reason);
 	}
 }

@@ -74,12 +74,12 @@ enum tfc__step {
 	TFC__STEP_FORK,
 	TFC__STEP_CWD,
 	TFC__STEP_EXEC,
-	TFC__STEP_RLIMIT, /* with `resource`, `asked` and `allowed` */
-	TFC__STEP_NICE,   /* this and the next two: with `asked` */
+	TFC__STEP_RLIMIT, /* with `resource`, `requested` and `allowed` */
+	TFC__STEP_NICE,   /* this and the next two: with `requested` */
 	TFC__STEP_OOM_SCORE,
 	TFC__STEP_USER,
-	TFC__STEP_MEMORY, /* this and the next: with `asked`; ENOTSUP: the task has no cgroup of its
-			     own */
+	TFC__STEP_MEMORY, /* this and the next: with `requested`; ENOTSUP: the task has no cgroup of
+			     its own */
 	TFC__STEP_CPUS,
 	TFC__STEP_NAMESPACE, /* cannot make a PID namespace */
 	TFC__STEP_PROC,      /* cannot mount /proc in it */
@@ -152,7 +152,7 @@ struct tfc__report {
 	uint32_t step;  /* enum tfc__step, if not started */
 	uint32_t is_oom;
 	uint32_t resource;  /* NOT_STARTED, a limit: RLIMIT_..., */
-	int64_t asked;      /* the value that was requested, -1: unlimited; */
+	int64_t requested;  /* the value that was requested, -1: unlimited; */
 	int64_t allowed;    /* and the present hard limit */
 	uint32_t silent_ms; /* STALLED: time since the last sign of life; EXITED, LOST: length of
 			       the lease that ended, 0: another reason */

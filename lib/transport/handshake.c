@@ -173,7 +173,7 @@ static int on_acceptors_preamble(struct tfc__channel *channel)
 	return go_up(channel);
 }
 
-static int answer_preamble(struct tfc__channel *channel)
+static int respond_to_preamble(struct tfc__channel *channel)
 {
 	uint8_t own[PREAMBLE];
 	write_preamble(own, NULL);
@@ -189,7 +189,7 @@ static int on_dialers_preamble(struct tfc__channel *channel)
 		return tfc__channel_fail(channel, TFC_EPARSE,
 					 "the peer does not speak the libtfcluster protocol");
 	if (bytes[AT_VERSION] != VERSION) {
-		if (answer_preamble(channel) == TFC_OK)
+		if (respond_to_preamble(channel) == TFC_OK)
 			tfc__stream_write(channel);
 		return fail_version(channel, bytes[AT_VERSION]);
 	}
@@ -205,7 +205,7 @@ static int on_dialers_preamble(struct tfc__channel *channel)
 	memcpy(channel->preamble, bytes, PREAMBLE);
 	channel->early_len = 0;
 	if (!mode) {
-		int code = answer_preamble(channel);
+		int code = respond_to_preamble(channel);
 		return code < 0 ? code : go_up(channel);
 	}
 	channel->key = tfc__keyring_find(channel->options.keyring, channel->preamble + AT_KEY);

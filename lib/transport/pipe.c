@@ -108,9 +108,9 @@ void tfc__pipe_want(tfc_pipe *pipe, uint32_t events)
 	pipe->transport->ops.want(pipe->impl, events);
 }
 
-bool tfc__pipe_is_drained(const tfc_pipe *pipe, size_t asked, int64_t got)
+bool tfc__pipe_is_drained(const tfc_pipe *pipe, size_t requested, int64_t got)
 {
-	return got <= 0 || (pipe->transport->is_level && (size_t)got < asked);
+	return got <= 0 || (pipe->transport->is_level && (size_t)got < requested);
 }
 
 void tfc__pipe_again(tfc_pipe *pipe)

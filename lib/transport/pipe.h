@@ -50,8 +50,8 @@ int64_t tfc__pipe_read(tfc_pipe *pipe, void *data, size_t len, tfc_error *error)
 int64_t tfc__pipe_write(tfc_pipe *pipe, const void *data, size_t len, tfc_error *error);
 void tfc__pipe_want(tfc_pipe *pipe, uint32_t events);
 
-/* Whether nothing is left to read for now, after a read of `asked` bytes returned `got`. */
-bool tfc__pipe_is_drained(const tfc_pipe *pipe, size_t asked, int64_t got);
+/* Whether nothing is left to read for now, after a read of `requested` bytes returned `got`. */
+bool tfc__pipe_is_drained(const tfc_pipe *pipe, size_t requested, int64_t got);
 /* The reader stops although there may be more to read: READABLE is reported again. */
 void tfc__pipe_again(tfc_pipe *pipe);
 

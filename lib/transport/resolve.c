@@ -67,7 +67,7 @@ static void reap(struct tfc__resolve *resolve)
 
 /* ---- its output: one address per line, or "!" and a reason; then "." */
 
-static int read_answer(struct tfc__resolve *resolve, tfc_error *error)
+static int read_response(struct tfc__resolve *resolve, tfc_error *error)
 {
 	struct tfc__tcp_host *host = resolve->host;
 	char *rest = resolve->text.bytes;
@@ -101,7 +101,7 @@ static void on_text(struct tfc__io *io, uint32_t events)
 		return;
 	tfc__io_close(&resolve->io);
 	reap(resolve);
-	int code = read_answer(resolve, &error);
+	int code = read_response(resolve, &error);
 	resolve->fn(resolve->user, code < 0 ? &error : NULL); /* `resolve` may be closed now */
 }
 

@@ -175,8 +175,8 @@ static struct tfc__rpc_call *find_call(struct tfc__rpc *rpc, const msgpack_objec
 	return entry ? tfc__container_of(entry, struct tfc__rpc_call, entry) : NULL;
 }
 
-static void report_answer(struct tfc__rpc_call *call, const msgpack_object *failure,
-			  const msgpack_object *result)
+static void report_response(struct tfc__rpc_call *call, const msgpack_object *failure,
+			    const msgpack_object *result)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	int code = TFC_OK;
@@ -195,7 +195,7 @@ int tfc__rpc_on_response(struct tfc__rpc *rpc, const msgpack_object *items, tfc_
 	if (call->is_canceled && !call->is_over)
 		return TFC_OK;
 	if (!call->is_over)
-		report_answer(call, &items[1], &items[2]);
+		report_response(call, &items[1], &items[2]);
 	free_call(call);
 	return TFC_OK;
 }

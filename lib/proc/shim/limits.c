@@ -27,7 +27,7 @@ static int set_rlimits(const struct shim_launch *launch, volatile struct tfc__re
 			continue;
 		int error = errno;
 		report->resource = (uint32_t)wanted->resource;
-		report->asked = (int64_t)wanted->hard;
+		report->requested = (int64_t)wanted->hard;
 		report->allowed = getrlimit((int)wanted->resource, &old) == 0
 					  ? (int64_t)old.rlim_max
 					  : 0;
@@ -39,7 +39,7 @@ static int set_rlimits(const struct shim_launch *launch, volatile struct tfc__re
 static int set_nice(const struct shim_launch *launch, volatile struct tfc__report *report)
 {
 	int add = launch->head->nice;
-	report->asked = add;
+	report->requested = add;
 	errno = 0;
 	if (!add)
 		return 0;
@@ -61,7 +61,7 @@ static int set_oom_score(const struct shim_launch *launch, volatile struct tfc__
 	while (value /= 10);
 	if (score < 0)
 		*--begin = '-';
-	report->asked = score;
+	report->requested = score;
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno;
@@ -76,7 +76,7 @@ static int set_user(const struct shim_launch *launch, volatile struct tfc__repor
 	const struct tfc__launch *head = launch->head;
 	if (!(head->limit_flags & TFC__LIMIT_USER))
 		return 0;
-	report->asked = head->uid;
+	report->requested = head->uid;
 	if (syscall(SYS_setgroups, (size_t)head->group_count, launch->groups) < 0 ||
 	    syscall(SYS_setresgid, head->gid, head->gid, head->gid) < 0 ||
 	    syscall(SYS_setresuid, head->uid, head->uid, head->uid) < 0)
@@ -104,13 +104,13 @@ int limits_group(struct shim *shim, const struct shim_launch *launch)
 	int error = 0;
 	if (bytes) {
 		shim->report.step = TFC__STEP_MEMORY;
-		shim->report.asked = (int64_t)bytes;
+		shim->report.requested = (int64_t)bytes;
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
 		error = write_group_file(shim, "memory.max", text);
 	}
 	if (!error && milli) {
 		shim->report.step = TFC__STEP_CPUS;
-		shim->report.asked = milli;
+		shim->report.requested = milli;
 		/* cgroup-v2.rst: microseconds of CPU time in each period of 100,000 */
 		snprintf(text, sizeof(text), "%llu 100000", milli * 100ull);
 		error = write_group_file(shim, "cpu.max", text);

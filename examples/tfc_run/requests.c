@@ -23,15 +23,15 @@ static int set_format(void *target, const struct option *option, const char *val
 
 static int print_spec(struct client *client, char **words, bool is_environ)
 {
-	struct answer answer = {.text = NULL};
+	struct response response = {.text = NULL};
 	int begun = is_environ ? tfc_gateway_environ(client->gateway, words[0], words[1], NULL,
-						     client_answer, &answer, NULL)
+						     client_on_reply, &response, NULL)
 			       : tfc_gateway_tf_config(client->gateway, words[0], words[1], NULL,
-						       client_answer, &answer, NULL);
+						       client_on_reply, &response, NULL);
 	int status = RUN_FAILED;
-	if (client_await(client, begun, &answer) == 0)
-		status = (is_environ ? print_text : print_line)(answer.text);
-	free(answer.text);
+	if (client_await(client, begun, &response) == 0)
+		status = (is_environ ? print_text : print_line)(response.text);
+	free(response.text);
 	return status;
 }
 
@@ -99,14 +99,14 @@ static int await_end(struct client *client, const char *job)
 
 static int stop(struct client *client, const char *job, const struct stop_options *options)
 {
-	struct answer answer = {.text = NULL};
+	struct response response = {.text = NULL};
 	tfc_stop_options how = TFC_STOP_OPTIONS_INIT;
 	how.is_kill = options->is_kill;
-	int begun = tfc_gateway_stop(client->gateway, job, &how, client_answer, &answer, NULL);
-	bool is_stopping = client_await(client, begun, &answer) == 0;
-	free(answer.text);
+	int begun = tfc_gateway_stop(client->gateway, job, &how, client_on_reply, &response, NULL);
+	bool is_stopping = client_await(client, begun, &response) == 0;
+	free(response.text);
 	if (!is_stopping) /* a job that has already ended is a success; the message was printed */
-		return answer.code == TFC_ESTATE ? 0 : RUN_FAILED;
+		return response.code == TFC_ESTATE ? 0 : RUN_FAILED;
 	return options->waits ? await_end(client, job) : 0;
 }
 
@@ -151,23 +151,24 @@ static int copy_id(void *user, const tfc_reply *reply)
 static char *id_of(struct client *client, const char *job)
 {
 	char *id = NULL;
-	struct answer answer = {.handle = copy_id, .user = &id};
+	struct response response = {.handle = copy_id, .user = &id};
 	if (strlen(job) == 16 && strspn(job, "0123456789abcdef") == 16)
 		return strdup(job);
-	int begun = tfc_gateway_describe(client->gateway, job, NULL, client_answer, &answer, NULL);
-	client_await(client, begun, &answer);
+	int begun = tfc_gateway_describe(client->gateway, job, NULL, client_on_reply, &response,
+					 NULL);
+	client_await(client, begun, &response);
 	return id;
 }
 
 static int forget(struct client *client, const char *job)
 {
-	struct answer answer = {.text = NULL};
+	struct response response = {.text = NULL};
 	char *id = id_of(client, job);
 	if (!id)
 		return RUN_FAILED;
-	int begun = tfc_gateway_forget(client->gateway, id, NULL, client_answer, &answer, NULL);
-	int status = client_await(client, begun, &answer) < 0 ? RUN_FAILED : 0;
-	free(answer.text);
+	int begun = tfc_gateway_forget(client->gateway, id, NULL, client_on_reply, &response, NULL);
+	int status = client_await(client, begun, &response) < 0 ? RUN_FAILED : 0;
+	free(response.text);
 	free(id);
 	return status;
 }
