@@ -42,7 +42,7 @@ int client_open(struct client *client)
 bool client_begin(struct client *client, struct command_line *line, int argc, char **argv,
 		  int *ret_status)
 {
-	enum options_result result = options_take(line, argc, argv);
+	enum options_result result = options_parse(line, argc, argv);
 	*ret_status = result == OPTIONS_HELP ? 0 : RUN_FAILED;
 	return result == OPTIONS_OK && client_open(client) == 0;
 }

@@ -26,7 +26,7 @@ int keygen_main(int argc, char **argv)
 		.most = 1,
 	};
 	tfc_error error = TFC_ERROR_INIT;
-	enum options_result result = options_take(&line, argc, argv);
+	enum options_result result = options_parse(&line, argc, argv);
 	if (result == OPTIONS_OK &&
 	    tfc_key_generate(line.words[0], role ? role : "node", &error) < 0) {
 		complain("%s", error.text);

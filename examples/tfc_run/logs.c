@@ -103,7 +103,7 @@ int logs_main(int argc, char **argv)
 		.least = 1,
 		.most = 2,
 	};
-	enum options_result result = options_take(&line, argc, argv);
+	enum options_result result = options_parse(&line, argc, argv);
 	int status = result == OPTIONS_HELP ? 0 : RUN_FAILED;
 	if (result == OPTIONS_OK) {
 		logs.follow.job = line.words[0];

@@ -195,7 +195,7 @@ int options_set(const struct command_line *line)
 	return 0;
 }
 
-enum options_result options_take(struct command_line *line, int argc, char **argv)
+enum options_result options_parse(struct command_line *line, int argc, char **argv)
 {
 	enum options_result result = options_read(line, argc, argv);
 	return result == OPTIONS_OK && options_set(line) < 0 ? OPTIONS_BAD : result;

@@ -65,7 +65,7 @@ enum options_result options_read(struct command_line *line, int argc, char **arg
 int options_set(const struct command_line *line);
 
 /* Both, for a command that needs nothing in between. */
-enum options_result options_take(struct command_line *line, int argc, char **argv);
+enum options_result options_parse(struct command_line *line, int argc, char **argv);
 
 void options_end(struct command_line *line);
 

@@ -131,7 +131,7 @@ void tfc__record_close(struct tfc__record *record)
 }
 
 /* A job whose submitter received no response must not run later. */
-static void take_back(struct tfc__record *record)
+static void withdraw(struct tfc__record *record)
 {
 	tfc__record_remove(record, NULL);
 	tfc__record_close(record);
@@ -151,7 +151,7 @@ void tfc__directory_close(struct tfc__directory *directory)
 		tfc__record_close(record_of(link));
 	}
 	TFC__LIST_EACH (link, &directory->submits)
-		take_back(record_of(link));
+		withdraw(record_of(link));
 	TFC__LIST_EACH (link, &directory->damaged)
 		free(tfc__container_of(link, struct tfc__damaged, link));
 	tfc__client_keys_fini(&directory->client_keys);

@@ -139,8 +139,8 @@ struct tfc__placing {
 bool tfc__place_takes_tasks(const struct tfc__member *member);
 bool tfc__place_has_label(const struct tfc__member *member, const char *label);
 uint64_t tfc__place_fit(const struct tfc__place_room *room, const struct tfc__place_need *need);
-void tfc__place_take(struct tfc__place_room *room, const struct tfc__place_need *need,
-		     int64_t count);
+void tfc__place_acquire(struct tfc__place_room *room, const struct tfc__place_need *need,
+			int64_t count);
 
 /* Places all items without a node, in any possible way. Returns false if none was found. */
 bool tfc__place_search(struct tfc__placing *place);

@@ -49,7 +49,7 @@ static size_t count_entries(struct tfc__core *core)
 	return count + core->group_restarts.capacity + core->group_losses.capacity;
 }
 
-static bool take_memory(struct tfc__core *core)
+static bool allocate(struct tfc__core *core)
 {
 	size_t n = core->task_count;
 	core->action_capacity = core->task_count * ACTIONS_PER_TASK + ACTIONS_OF_JOB;
@@ -146,7 +146,7 @@ struct tfc__core *tfc__core_new(const struct tfc__core_policy *policy)
 		return NULL;
 	core->policy = *policy;
 	core->task_count = count_tasks(policy);
-	if (!take_memory(core)) {
+	if (!allocate(core)) {
 		tfc__core_free(core);
 		return NULL;
 	}

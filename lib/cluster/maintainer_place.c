@@ -192,7 +192,7 @@ void tfc__maintainer_acquire(struct tfc__maintainer *maintainer, uint32_t task,
 	maintainer->seen[task].taken = link;
 	link->tasks++;
 	link->pooled_tasks += tfc__place_is_pooled(maintainer->info.job, role);
-	tfc__nodes_take(link->node, role);
+	tfc__nodes_acquire(link->node, role);
 }
 
 void tfc__maintainer_release(struct tfc__maintainer *maintainer, uint32_t task)

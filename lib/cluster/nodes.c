@@ -271,7 +271,7 @@ void tfc__nodes_unuse(struct tfc__node_entry *node)
 
 /* ---- capacity */
 
-void tfc__nodes_take(struct tfc__node_entry *node, const struct tfc__role *role)
+void tfc__nodes_acquire(struct tfc__node_entry *node, const struct tfc__role *role)
 {
 	node->tasks++;
 	node->memory += role->memory;

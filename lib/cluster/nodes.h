@@ -103,7 +103,7 @@ void tfc__nodes_try_later(struct tfc__nodes *nodes);
 void tfc__nodes_try_at(struct tfc__nodes *nodes, uint64_t at); /* ... at that time */
 
 /* Acquires and releases the capacity for one task. */
-void tfc__nodes_take(struct tfc__node_entry *node, const struct tfc__role *role);
+void tfc__nodes_acquire(struct tfc__node_entry *node, const struct tfc__role *role);
 void tfc__nodes_release(struct tfc__node_entry *node, const struct tfc__role *role);
 
 /* The node has refused a task because it is full. */

@@ -95,8 +95,8 @@ uint64_t tfc__place_fit(const struct tfc__place_room *room, const struct tfc__pl
 }
 
 /* Uses room for `count` tasks with this need; a negative count releases it. */
-void tfc__place_take(struct tfc__place_room *room, const struct tfc__place_need *need,
-		     int64_t count)
+void tfc__place_acquire(struct tfc__place_room *room, const struct tfc__place_need *need,
+			int64_t count)
 {
 	if (room->slots != UINT64_MAX)
 		room->slots -= (uint64_t)count;
@@ -139,7 +139,7 @@ static bool settle(struct tfc__placing *place, struct tfc__place_item *item, uin
 {
 	if (node >= place->request->node_count || !tfc__place_fit(&place->rooms[node], &item->need))
 		return false;
-	tfc__place_take(&place->rooms[node], &item->need, 1);
+	tfc__place_acquire(&place->rooms[node], &item->need, 1);
 	item->node = node;
 	return true;
 }

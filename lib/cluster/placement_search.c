@@ -94,12 +94,12 @@ static bool place_kind(struct search *search, uint32_t first, uint32_t next, uin
 	struct tfc__place_room *room = &search->place->rooms[node];
 	uint64_t fit = tfc__place_fit(room, need);
 	for (uint32_t count = fit < left ? (uint32_t)fit : left;; count--) {
-		tfc__place_take(room, need, count);
+		tfc__place_acquire(room, need, count);
 		mark(search, first, count, node, true);
 		if (place_kind(search, first, next, node + 1, left - count))
 			return true;
 		mark(search, first, count, node, false);
-		tfc__place_take(room, need, -(int64_t)count);
+		tfc__place_acquire(room, need, -(int64_t)count);
 		if (!count)
 			return false;
 	}

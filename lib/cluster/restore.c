@@ -183,7 +183,7 @@ static int read_record(struct tfc__record *record, const struct stored *stored, 
 	return code;
 }
 
-static void take_job(struct tfc__directory *directory, const struct stored *stored)
+static void restore_job(struct tfc__directory *directory, const struct stored *stored)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__record *record = tfc__record_new();
@@ -242,8 +242,8 @@ static bool is_named(const tfc_store_value *value, const char *name)
 	return strncmp(value->key + 22, name, strlen(name)) == 0;
 }
 
-static void take_values(struct tfc__directory *directory, const tfc_store_value *values,
-			uint32_t count)
+static void restore_jobs(struct tfc__directory *directory, const tfc_store_value *values,
+			 uint32_t count)
 {
 	for (uint32_t i = 0; i < count;) {
 		struct stored stored = {0};
@@ -267,7 +267,7 @@ static void take_values(struct tfc__directory *directory, const tfc_store_value 
 		else if (!stored.segment_count)
 			note_damaged(directory, &stored, "the job's journal is missing");
 		else
-			take_job(directory, &stored);
+			restore_job(directory, &stored);
 	}
 }
 
@@ -310,7 +310,7 @@ static void on_list(void *user, int code, const tfc_store_value *values, uint32_
 	}
 	if (code == TFC_EPARSE)
 		tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "", "%s", error->text);
-	take_values(directory, values, count);
+	restore_jobs(directory, values, count);
 	directory->is_loaded = true;
 	tfc__changes_complete(&directory->changes);
 	tfc__retention_check(directory);

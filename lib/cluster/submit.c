@@ -137,8 +137,8 @@ static void retry_refusal(struct tfc__record *record, int code)
 	tfc__timer_set(&record->retry, tfc__now() + TFC__STORE_RETRY_NS);
 }
 
-static void on_taken_back(void *user, int code, const tfc_store_value *values, uint32_t count,
-			  const tfc_error *error)
+static void on_withdrawn(void *user, int code, const tfc_store_value *values, uint32_t count,
+			 const tfc_error *error)
 {
 	struct tfc__record *record = user;
 	record->put = NULL;
@@ -164,7 +164,7 @@ static void on_stored_read(void *user, int code, const tfc_store_value *values, 
 		end_refused(record);
 		return;
 	}
-	record->put = tfc__record_remove(record, on_taken_back);
+	record->put = tfc__record_remove(record, on_withdrawn);
 	if (!record->put)
 		retry_refusal(record, TFC_ENOMEM);
 }

@@ -186,7 +186,7 @@ static int fail_damaged(const tfc_log *log, tfc_error *error)
 }
 
 /* 1: a record; 0: no complete record here. */
-static int take_record(tfc_log *log, tfc_log_record *record, tfc_error *error)
+static int read_record(tfc_log *log, tfc_log_record *record, tfc_error *error)
 {
 	struct tfc__log_header header;
 	if (log->fd < 0 || !have(log, TFC__LOG_HEADER))
@@ -249,7 +249,7 @@ static int take_incomplete(tfc_log *log, tfc_log_record *record, tfc_error *erro
 	    tfc__log_scan(log->dir_fd, log->name, log->position, &segments) != 0 ||
 	    segments.after == UINT64_MAX || segments.at_or_before != log->segment)
 		return 0;
-	int code = take_record(log, record, error);
+	int code = read_record(log, record, error);
 	return code ? code : fail_damaged(log, error);
 }
 
@@ -262,12 +262,12 @@ int tfc_log_next(tfc_log *log, tfc_log_record *record, tfc_error *error)
 				 "log or record is NULL, or record.size is not set");
 	if (log->fd < 0 && !try_first_segment(log))
 		return 0;
-	int code = take_record(log, &own, error);
+	int code = read_record(log, &own, error);
 	for (int i = 0; code == 0 && i < 2 && is_finished(log); i++) {
 		code = seek(log, &own, error, &is_open);
 		if (code != 0 || !is_open)
 			break;
-		code = take_record(log, &own, error);
+		code = read_record(log, &own, error);
 	}
 	if (code == 0)
 		code = take_incomplete(log, &own, error);

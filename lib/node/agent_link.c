@@ -80,7 +80,7 @@ uint64_t tfc__agent_link_ack(struct tfc__agent_link *link)
 	return link->received;
 }
 
-int tfc__agent_link_take(struct tfc__agent_link *link, uint64_t number)
+int tfc__agent_link_receive(struct tfc__agent_link *link, uint64_t number)
 {
 	if (number <= link->received)
 		return 0;

@@ -56,7 +56,7 @@ bool tfc__agent_link_needs_ack(const struct tfc__agent_link *link);
 uint64_t tfc__agent_link_ack(struct tfc__agent_link *link); /* and marks it as sent */
 
 /* A message was received: 1 deliver it, 0 duplicate, TFC_EPARSE an earlier message is missing. */
-int tfc__agent_link_take(struct tfc__agent_link *link, uint64_t number);
+int tfc__agent_link_receive(struct tfc__agent_link *link, uint64_t number);
 
 /* An acknowledgement was received. TFC_OK, or TFC_EPARSE: of a message that was never sent. */
 int tfc__agent_link_clear(struct tfc__agent_link *link, uint64_t number);

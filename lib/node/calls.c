@@ -117,7 +117,7 @@ int tfc__link_flush(struct tfc__agent_link *link, uint64_t instance, uint64_t ha
 int tfc__link_receive(struct tfc__agent_link *link, const struct tfc__agent_message *message)
 {
 	int code = tfc__agent_link_clear(link, message->ack);
-	return code < 0 || !message->body ? code : tfc__agent_link_take(link, message->number);
+	return code < 0 || !message->body ? code : tfc__agent_link_receive(link, message->number);
 }
 
 /* ---- logs */

@@ -80,7 +80,7 @@ void tfc__link_write(struct tfc__buf *buf, uint64_t instance, uint64_t handle,
  * Returns the code of the first `send` that failed; that message is sent again. */
 int tfc__link_flush(struct tfc__agent_link *link, uint64_t instance, uint64_t handle,
 		    int (*send)(void *user, const struct tfc__buf *params), void *user);
-/* As tfc__agent_link_take: 1 if the body is to be delivered. */
+/* As tfc__agent_link_receive: 1 if the body is to be delivered. */
 int tfc__link_receive(struct tfc__agent_link *link, const struct tfc__agent_message *message);
 
 struct tfc__agent_log_call {

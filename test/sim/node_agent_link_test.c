@@ -104,7 +104,7 @@ static void receive(struct world *world, int at)
 	assert_int_equal(tfc__agent_link_clear(&end->link, packet.ack), TFC_OK);
 	if (packet.kind == ACK)
 		return;
-	int code = tfc__agent_link_take(&end->link, packet.number);
+	int code = tfc__agent_link_receive(&end->link, packet.number);
 	assert_in_range(code, 0, 1);
 	if (code == 1)
 		assert_int_equal(packet.value, ++end->delivered);
@@ -237,9 +237,9 @@ static void what_cannot_be_is_noticed(void **state)
 	assert_int_equal(tfc__agent_link_resume(&link, 2), TFC_OK);
 	assert_int_equal(tfc__agent_link_next(&link)->number, 3);
 	assert_null(tfc__agent_link_next(&link));
-	assert_int_equal(tfc__agent_link_take(&link, 2), TFC_EPARSE);
-	assert_int_equal(tfc__agent_link_take(&link, 1), 1);
-	assert_int_equal(tfc__agent_link_take(&link, 1), 0);
+	assert_int_equal(tfc__agent_link_receive(&link, 2), TFC_EPARSE);
+	assert_int_equal(tfc__agent_link_receive(&link, 1), 1);
+	assert_int_equal(tfc__agent_link_receive(&link, 1), 0);
 	data.is_failed = true;
 	assert_int_equal(tfc__agent_link_post(&link, &data), TFC_ENOMEM);
 	tfc__agent_link_fini(&link);
