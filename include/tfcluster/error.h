@@ -57,8 +57,8 @@ enum tfc_err {
 
 /**
  * One failure. The layout never changes. `text` is one line: what failed, why, and the remedy where
- * there is one. It includes the message of the cause. `component` is a static string; NULL while
- * nothing has failed. A struct of zeros is as good as TFC_ERROR_INIT.
+ * there is one. It includes the message of the cause. `component` is a static string; NULL or
+ * "" while nothing has failed. A struct of zeros is as good as TFC_ERROR_INIT.
  */
 typedef struct tfc_error {
 	int32_t code;          /* enum tfc_err; 0 when nothing failed yet */

@@ -71,12 +71,6 @@ static inline bool tfc__observer_is_added(const struct tfc__observer *observer)
 	return !tfc__list_is_empty(&observer->link);
 }
 
-/* Valid only outside of a notification. */
-static inline bool tfc__observers_is_empty(const struct tfc__observers *observers)
-{
-	return tfc__list_is_empty(&observers->all);
-}
-
 /* Whether the list has this observer and no other. Valid only outside of a notification. */
 static inline bool tfc__observers_has_only(const struct tfc__observers *observers,
 					   const struct tfc__observer *observer)

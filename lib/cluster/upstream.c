@@ -7,7 +7,7 @@
 #include "base/options.h"
 #include "base/utf8.h"
 
-#define FRESH_NS TFC__SECOND       /* an answer of this age is up to date */
+#define FRESH_NS TFC__SECOND       /* a response of this age is up to date */
 #define RETRY_NS (5 * TFC__SECOND) /* after a refusal */
 #define NAME_MAX_LEN 63
 
@@ -15,14 +15,14 @@
 struct entry {
 	struct tfc__link link;
 	struct tfc__upstreams *upstreams;
-	struct tfc__upstream *response; /* NULL: no valid answer */
+	struct tfc__upstream *response; /* NULL: no valid response */
 	uint64_t wanted_version;        /* the latest version that the host has reported */
-	uint64_t responded_at;          /* time of the answer or refusal */
+	uint64_t responded_at;          /* time of the response or refusal */
 	tfc_error refusal;              /* code 0: none */
 	tfc_upstream_request *request;
 	struct tfc__timer timer; /* a change has settled, or a refusal is retried */
 	uint64_t changing_since; /* 0: no change is pending */
-	bool is_to_be_followed;  /* the next answer follows a change */
+	bool is_to_be_followed;  /* the next response follows a change */
 	struct tfc__work reporting;
 	char name[];
 };
@@ -47,7 +47,7 @@ int tfc_upstream_ops_init(tfc_upstream_ops *ops, uint32_t size)
 	return tfc__options_init(ops, size, sizeof(*ops));
 }
 
-/* ---- answers */
+/* ---- responses */
 
 static void free_response(struct tfc__upstream *response)
 {
@@ -338,7 +338,7 @@ static int has_twins(const struct tfc__upstream *response)
 	return found;
 }
 
-/* An invalid answer also ends the request, which would stay open otherwise. */
+/* An invalid response also ends the request, which would stay open otherwise. */
 static int spoil(tfc_upstream_request *request, int code, const char *text)
 {
 	tfc_ctx *ctx = request->entry->upstreams->ctx;

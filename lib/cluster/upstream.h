@@ -1,6 +1,6 @@
 /*
  * Upstreams: the locations of the host's data, kept for all jobs of this node. Each upstream has at
- * most one request to the host's resolver at a time. Jobs share its answer, and are notified when
+ * most one request to the host's resolver at a time. Jobs share its response, and are notified when
  * it has changed.
  */
 #ifndef TFC_CLUSTER_UPSTREAM_H
@@ -21,7 +21,7 @@ struct tfc__upstream_env {
 	char *text; /* "NAME=value" */
 };
 
-/* An answer of the host. */
+/* A response of the host. */
 struct tfc__upstream {
 	char *name;
 	uint64_t version;
@@ -33,10 +33,10 @@ struct tfc__upstream {
 
 struct tfc__upstreams;
 
-/* Observers are notified in dispatch: there is an answer, or a reason to request it again. */
+/* Observers are notified in dispatch: there is a response, or a reason to request it again. */
 struct tfc__upstream_event {
 	const char *name;
-	bool is_changed; /* the answer follows a change that the host has reported */
+	bool is_changed; /* the response follows a change that the host has reported */
 };
 
 /* ops NULL: there is no resolver. Errors: TFC_EINVAL, TFC_ENOTSUP, TFC_ENOMEM. */
@@ -46,7 +46,7 @@ int tfc__upstreams_open(tfc_ctx *ctx, const tfc_upstream_ops *ops, void *user, t
 void tfc__upstreams_close(struct tfc__upstreams *upstreams);
 void tfc__upstreams_watch(struct tfc__upstreams *upstreams, struct tfc__observer *observer);
 
-/* Returns an answer that is up to date. TFC_OK: *ret_upstream is borrowed during this turn of
+/* Returns a response that is up to date. TFC_OK: *ret_upstream is borrowed during this turn of
  * dispatch. TFC_EAGAIN: the error text says what is missing, and observers are notified when to try
  * again. TFC_ENOENT: there is no resolver. TFC_ENOMEM. */
 int tfc__upstreams_get(struct tfc__upstreams *upstreams, const char *name, tfc_error *error,
@@ -61,12 +61,13 @@ void tfc__upstreams_changed(struct tfc__upstreams *upstreams, const char *name, 
 
 /* The partitions of one worker. */
 struct tfc__upstream_share {
-	const char *node; /* the node that it should run on; borrowed from the answer; NULL: any */
+	const char
+		*node; /* the node that it should run on; borrowed from the response; NULL: any */
 	char *partitions; /* "0,3,7"; "": none */
 };
 
 /*
- * Assigns all partitions to `workers` workers; the result depends only on the answer. Each node
+ * Assigns all partitions to `workers` workers; the result depends only on the response. Each node
  * that owns partitions gets one worker. Nodes with the most partitions per worker get further ones,
  * up to one per partition. The remaining workers have no partitions and may run anywhere. With
  * fewer workers than owners, the owners of the most partitions get one each, and the partitions of

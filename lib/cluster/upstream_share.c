@@ -8,7 +8,7 @@
 /* A node that owns partitions. */
 struct owner {
 	const char *node;
-	uint32_t *partitions; /* their indices in the answer */
+	uint32_t *partitions; /* their indices in the response */
 	uint32_t count;
 	uint32_t workers;
 	uint32_t first_worker;

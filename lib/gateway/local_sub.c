@@ -60,8 +60,8 @@ static void report(struct local_sub *sub)
 	mark->next = sub->place.next;
 	mark->is_gap_reported = sub->place.is_gap_reported;
 	if (!sub->is_bare && sub->tasks) {
-		tfc__place_apply(&sub->place,
-				 mark); /* cannot fail: there is memory for every mark */
+		/* This cannot fail: there is memory for every mark. */
+		tfc__place_apply(&sub->place, mark);
 		sub->now.event.cursor = tfc__place_text(&sub->place);
 	}
 	sub->base.fn(sub->base.user, &sub->now.event);

@@ -86,12 +86,13 @@ void tfc__probes_tick(struct tfc__probes *probes, uint64_t now)
 	const struct tfc__probe_times *times = &probes->times;
 	/* A silence does not count for the time in which this process did not receive. */
 	uint64_t late = now > probes->next_at ? now - probes->next_at : 0;
-	TFC__LIST_EACH (link, &probes->all) {
-		struct tfc__probe *probe = probe_of(link);
-		if (late && late >= times->period_ns)
-			probe->received_at = probe->received_at + late < now
-						     ? probe->received_at + late
-						     : now;
+	if (late && late >= times->period_ns) {
+		TFC__LIST_EACH (link, &probes->all) {
+			struct tfc__probe *probe = probe_of(link);
+			probe->received_at += late;
+			if (probe->received_at > now)
+				probe->received_at = now;
+		}
 	}
 	probes->is_cut_off = are_too_many_silent(probes, now);
 	TFC__LIST_EACH (link, &probes->all) {

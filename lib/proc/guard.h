@@ -78,13 +78,13 @@ struct tfc__guard {
 	struct tfc__link keeps;
 	uint32_t last_keep;
 	/*
-	 * The guard handles messages in order: its answer to a ping that was sent behind a release
-	 * means that it has closed that port, unless the port's task has not been reaped.
+	 * The guard handles messages in order: its response to a ping that was sent behind a
+	 * release means that it has closed that port, unless the port's task has not been reaped.
 	 */
 	uint32_t releases, confirmed; /* releases sent, and known to be done */
 	uint32_t pings, pongs;
-	uint32_t pinged_releases,
-		release_ping;       /* the answer to that ping confirms this many releases */
+	uint32_t release_ping;      /* the ping whose response confirms `pinged_releases` */
+	uint32_t pinged_releases;   /* the releases that were sent before it */
 	struct tfc__link releasing; /* works that wait for that, by their own links */
 	uint32_t serial;
 	uint32_t count; /* processes in the table */

@@ -190,7 +190,7 @@ static void await_members(struct node_run *run, uint64_t count)
 {
 	struct awaited_count awaited = {run, count};
 	node_await(run, has_members, &awaited, "members");
-	for (int i = 0; i < 20; i++) /* their observers were told */
+	for (int i = 0; i < 20; i++) /* their observers were notified */
 		assert_true(tfc_ctx_run(run->ctx, 1) >= 0);
 }
 

@@ -173,7 +173,7 @@ TFC_API int tfc_submit_options_init(tfc_submit_options *options, uint32_t size);
  * connection is lost meanwhile, sending continues over a new one. Canceling the request stops it.
  *
  * One submit makes one job at most. The first node that is sent any part of the submit is its home.
- * When no response comes, only that node is asked again, directly or through another node, for
+ * When no response comes, only that node is queried again, directly or through another node, for
  * tfc_gateway_options.reconnect_ms. Then the reply is TFC_ELOST and names the home: whether the job
  * exists is not known (tfc_reply.home). A gateway of a node in this process does not retry.
  *

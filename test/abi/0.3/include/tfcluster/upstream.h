@@ -2,9 +2,9 @@
  * Where a host's data is: what the placement policy "upstream" follows.
  *
  * A job names an upstream ("placement": {"policy": "upstream", "upstream": "grid"}). Before its
- * tasks are placed, the node that maintains the job asks the host which node owns which partition.
- * Each worker gets some of the partitions and is placed on the node that owns them; their names are
- * in its environment (doc/guide/data.md).
+ * tasks are placed, the node that maintains the job queries the host for the node of each
+ * partition. Each worker gets some of the partitions and is placed on the node that owns them;
+ * their names are in its environment (doc/guide/data.md).
  */
 #ifndef TFCLUSTER_UPSTREAM_H
 #define TFCLUSTER_UPSTREAM_H
