@@ -58,8 +58,9 @@ train() {
 	tfc_say "$build/examples/tfc_run/tfc_run local --job examples/tensorflow/quickstart.json"
 	kill_a_worker &
 	killer=$!
-	# tee -i: Ctrl-C is for tfc_run, whose last words are still to be shown
-	"$build/examples/tfc_run/tfc_run" local --job quickstart.json 2>&1 | tee -i "$work/output"
+	# tee ends after tfc_run, whose last words are still to be shown after a signal
+	"$build/examples/tfc_run/tfc_run" local --job quickstart.json 2>&1 |
+		(trap '' TERM && exec tee "$work/output")
 	status=${PIPESTATUS[0]}
 	kill "$killer" 2>/dev/null
 	wait "$killer" 2>/dev/null
@@ -86,8 +87,9 @@ show_result() {
 	fi
 }
 
+tfc_make_temp_dir TMPDIR "${TMPDIR:-/tmp}" || exit
 tfc_need_packages "${TFC_BUILD_PACKAGES[@]}" "${TFC_PYTHON_PACKAGES[@]}" || exit
 tfc_venv || exit
 tfc_build "$build" -Dtests=false || exit
-train
+tfc_await train
 show_result $?

@@ -1,11 +1,15 @@
 # What quickstart.sh and test/run.sh share: packages, Python environment, build. To be sourced; needs
 # bash on Debian 12. Nothing is installed or built twice: each function returns at once when its
-# work is done already.
+# work is done already. A signal (SIGINT, SIGTERM, SIGHUP, SIGQUIT) ends what the script has started,
+# and then the script.
 #
 #   tfc_say TEXT                one line to the reader
 #   tfc_help "$@"               with --help first: prints the head of the script, and ends it
 #   tfc_step TEXT COMMAND...    says TEXT, runs COMMAND with its output in a file; when it fails,
 #                               shows the end of the file and returns its status
+#   tfc_await COMMAND...        runs COMMAND, or a function, which a signal to the script ends
+#   tfc_make_temp_dir NAME DIR  makes a directory in DIR, which the variable NAME is exported with, and
+#                               which is removed when the script ends
 #   tfc_need_packages NAME...   installs the Debian packages that are missing (root or sudo)
 #   tfc_venv                    makes the Python environment; sets TFC_PYTHON
 #   tfc_frameworks              makes one with JAX and installs PyTorch, for the tests alone; sets
@@ -46,6 +50,55 @@ tfc_help() {
 		;;
 	esac
 }
+
+# What ends by a signal leaves its temporary files, and they are in here. Paths of unix sockets are
+# short: so is the name. Tests also run tasks of other users, hence the mode.
+tfc_temp_dirs=()
+tfc_make_temp_dir() {
+	local dir
+	dir=$(mktemp -d "$2/tfcXXXXXX") && chmod 1777 "$dir" || return
+	tfc_temp_dirs+=("$dir")
+	trap tfc_remove_temp_dirs EXIT
+	export "$1=$dir"
+}
+
+tfc_remove_temp_dirs() {
+	rm -rf --one-file-system ${tfc_temp_dirs[@]+"${tfc_temp_dirs[@]}"}
+}
+
+# bash handles a signal only after a command in the foreground has ended, hence the background. A group
+# of its own lets one kill reach all that the command starts; the empty trap lets a function's shell
+# wait for the command that it runs, and prepares no handler for that command.
+tfc_await() {
+	set -m
+	(
+		trap : TERM
+		"$@"
+	) </dev/null &
+	set +m
+	wait "$!"
+}
+
+tfc_interrupt() {
+	local pid
+	trap '' INT TERM HUP QUIT
+	for pid in $(jobs -p); do
+		kill -TERM -- "-$pid"
+	done
+	wait
+	tfc_remove_temp_dirs
+	trap - "$1"
+	kill -s "$1" "$$"
+}
+
+# A shell cannot trap what it ignores from its beginning, such as SIGINT in the background of another
+# script; ninja and meson end at SIGINT even so, and the script would go on without them.
+case $(trap -p INT) in
+*"''"*) exec env --default-signal=INT "$BASH" "$0" "$@" ;;
+esac
+for TFC_SIGNAL in INT TERM HUP QUIT; do
+	trap "tfc_interrupt $TFC_SIGNAL" "$TFC_SIGNAL"
+done
 
 tfc_step() {
 	local text=$1 log status=0
@@ -119,7 +172,7 @@ tfc_cached_venv() {
 	hash=$(printf '%s\n' "$@" | sha256sum | cut -c1-12)
 	TFC_MADE=${XDG_CACHE_HOME:-$HOME/.cache}/tfcluster/venv-$hash
 	mkdir -p "$(dirname "$TFC_MADE")"
-	[ -e "$TFC_MADE/complete" ] || tfc_step "install $* (about $size)" "$make" "$TFC_MADE"
+	[ -e "$TFC_MADE/complete" ] || tfc_step "install $* (about $size)" tfc_await "$make" "$TFC_MADE"
 }
 
 tfc_venv() {
@@ -167,5 +220,6 @@ tfc_build() {
 	local dir=$1 name
 	shift
 	name=$(basename "$dir")
-	tfc_step "configure $name" tfc_setup "$dir" "$@" && tfc_step "compile $name" ninja -C "$dir"
+	tfc_step "configure $name" tfc_await tfc_setup "$dir" "$@" &&
+		tfc_step "compile $name" tfc_await ninja -C "$dir"
 }

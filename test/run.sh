@@ -25,7 +25,7 @@ broken=0
 
 packages=("${TFC_BUILD_PACKAGES[@]}" "${TFC_PYTHON_PACKAGES[@]}" g++ binutils libcmocka-dev
 	clang llvm libclang-rt-14-dev clang-format-14 iproute2 procps util-linux
-	libuv1-dev libglib2.0-dev abigail-tools groff-base patch valgrind python3-jsonschema)
+	libuv1-dev libglib2.0-dev abigail-tools groff-base patch valgrind python3-jsonschema zsh fish)
 
 # A run whose build or environment is broken counts as one failure.
 break_run() {
@@ -41,8 +41,8 @@ run_tests() {
 	shift 2
 	rm -f "${log%.json}"*.json
 	tfc_say "test $name"
-	${under[@]+"${under[@]}"} meson test -C "$dir" --no-rebuild --logbase "testlog-$name" "$@" \
-		>"$TFC_LOGS/test-$name.log" 2>&1 </dev/null
+	tfc_await ${under[@]+"${under[@]}"} meson test -C "$dir" --no-rebuild --logbase "testlog-$name" "$@" \
+		>"$TFC_LOGS/test-$name.log" 2>&1
 	# Of a run with a wrapper meson names the wrapper, too.
 	[ -s "$log" ] || mv "${log%.json}"-*.json "$log" 2>/dev/null
 	if [ -s "$log" ]; then
@@ -114,7 +114,9 @@ prepare() {
 	tfc_need_packages "${packages[@]}" && tfc_venv
 }
 
-mkdir -p "$TFC_LOGS"
+mkdir -p "$TFC_LOGS" && tfc_make_temp_dir TMPDIR "${TMPDIR:-/tmp}" || exit
+# tests with many small files keep them in memory
+[ ! -w /dev/shm ] || tfc_make_temp_dir TFC_TEST_SHM /dev/shm || exit
 if prepare; then
 	[ $# -gt 0 ] || set -- gcc clang asan tsan valgrind
 	for name in "$@"; do
@@ -126,4 +128,4 @@ if prepare; then
 else
 	break_run "packages or the Python environment are missing"
 fi
-exec python3 "$here/results.py" "$broken" ${results[@]+"${results[@]}"}
+python3 "$here/results.py" "$broken" ${results[@]+"${results[@]}"}

@@ -24,6 +24,11 @@ done
 for page in man1/tfc_run.1 man3/libtfcluster.3 man3/tfc_ctx_new.3 man3/tfc_version.3; do
 	[ -e "$prefix/share/man/$page" ] || { echo "not installed: man page $page"; exit 1; }
 done
+for script in bash-completion/completions/tfc_run zsh/site-functions/_tfc_run fish/vendor_completions.d/tfc_run.fish; do
+	[ -e "$prefix/share/$script" ] || { echo "not installed: $script"; exit 1; }
+done
+unit=$prefix/lib/systemd/system/tfcluster-node.service
+grep -q "^ExecStart=${prefix#"$place"}/bin/tfc_run node " "$unit" || { echo "no unit for systemd is installed"; exit 1; }
 [ -e "$prefix/share/doc/libtfcluster/reference/ctx.md" ] || { echo "no reference is installed"; exit 1; }
 for header in "$source"/include/tfcluster/*.h; do
 	cmp "$header" "$prefix/include/tfcluster/${header##*/}"
