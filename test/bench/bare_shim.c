@@ -1,12 +1,16 @@
 /*
- * The second level of the bare launch loop: what any shim must do, and nothing else. Session,
- * subreaper, pipes for the output, a log file, one child, its status over the socket (descriptor
- * 3).
+ * The second level of the bare loops: what any shim must do, and nothing else. Session, subreaper,
+ * pipes for the output, a log file, one child, its status over the socket (descriptor 3), and with
+ * -s before that a 0 when it has started.
+ *
+ *   bare_shim [-s] LOG TASK...
  */
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,7 +28,8 @@ int main(int argc, char **argv)
 	int out[2], err[2], status;
 	pid_t pid;
 	char buf[4096];
-	(void)argc;
+	bool reports_start = argc > 1 && strcmp(argv[1], "-s") == 0;
+	argv += reports_start;
 	setsid();
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	int log = open(argv[1], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -37,6 +42,9 @@ int main(int argc, char **argv)
 	posix_spawn_file_actions_adddup2(&actions, err[1], 2);
 	if (posix_spawn(&pid, argv[2], &actions, NULL, argv + 2, environ) != 0)
 		return fail("bare_shim: spawn");
+	status = 0;
+	if (reports_start && write(3, &status, sizeof(status)) != sizeof(status))
+		return fail("bare_shim: start");
 	close(out[1]);
 	close(err[1]);
 	for (int open_pipes = 2; open_pipes > 0;) {

@@ -57,12 +57,11 @@ class Idle(Tasks):
 class Scale(Bench):
     """What a task, and the restart of one, cost on a node with few and with many tasks."""
 
-    def measure(self, count):
+    def measure(self, *words):
         with tempfile.TemporaryDirectory() as directory:
-            words = subprocess.run(
-                [os.path.join(self.bin, "scale"), str(count), str(SCALE_EVENTS), directory,
-                 self.helpers, self.task], check=True, capture_output=True, text=True,
-                timeout=300).stdout.split()
+            argv = [os.path.join(self.bin, "scale"), *(word or directory for word in words), self.task]
+            words = subprocess.run(argv, check=True, capture_output=True, text=True,
+                                   timeout=300).stdout.split()
         return dict(zip(words[::2], map(float, words[1::2])))
 
     def run(self):
@@ -70,20 +69,28 @@ class Scale(Bench):
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         many = min(9800, (most - 200) // 2)
         few = many // 10
-        figures = {few: [], many: []}
+        ours, bare = {few: [], many: []}, {few: [], many: []}
         for _ in range(3):
-            for count, measured in figures.items():
-                measured.append(self.measure(count))
-        for what, key in (("start, time per task", "start_us"),
-                          ("start, CPU time of host and guard per task", "start_cpu_us"),
-                          ("kill and restart of one task, CPU time of the host", "host_us"),
-                          ("kill and restart of one task, CPU time of the guard", "guard_us")):
-            with_few, with_many = ([figure[key] for figure in figures[count]]
-                                   for count in (few, many))
+            for count in (few, many):
+                bare[count].append(self.measure("bare", str(count), None,
+                                                os.path.join(self.bin, "bare_shim")))
+                ours[count].append(self.measure(str(count), str(SCALE_EVENTS), None, self.helpers))
+
+        def add(what, figures, key, goal=None):
+            with_few, with_many = ([figure[key] for figure in figures[count]] for count in (few, many))
+            growth = quotient(with_many, with_few)
             self.table.add(f"{what}, of {many} tasks", spread(with_many, "us"),
-                           f"of {few} tasks {spread(with_few, 'us')}",
-                           ratio(with_many, with_few), "<= 1.3x",
-                           quotient(with_many, with_few) <= 1.3)
+                           f"of {few} tasks {spread(with_few, 'us')}", f"{growth:.2f}x",
+                           f"<= {goal:.2f}x" if goal else "-", growth <= goal if goal else None)
+            return growth
+
+        growth = add("bare loop: start, time per task", bare, "start_us")
+        add("start, time per task", ours, "start_us", 1.3 * growth)
+        growth = add("bare loop: start, CPU time of shims and tasks per task", bare, "tree_cpu_us")
+        add("start, CPU time of shims and tasks per task", ours, "tree_cpu_us", 1.3 * growth)
+        add("start, CPU time of host and guard per task", ours, "start_cpu_us", 1.3)
+        add("kill and restart of one task, CPU time of the host", ours, "host_us", 1.3)
+        add("kill and restart of one task, CPU time of the guard", ours, "guard_us", 1.3)
 
 
 class Size(Tasks):

@@ -4,9 +4,11 @@
  * BYTES SIZE` writes that many bytes in lines of 100, SIZE at a time, as fast as it can.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,8 +33,11 @@ int main(int argc, char **argv)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if (argc == 4 && strcmp(argv[1], "flood") == 0)
 		return flood(atoll(argv[2]), (size_t)atoll(argv[3]));
-	while (argc == 2 && strcmp(argv[1], "pause") == 0)
-		pause();
+	if (argc == 2 && strcmp(argv[1], "pause") == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* for a bare loop that was killed */
+		for (;;)
+			pause();
+	}
 	if (argc < 3 || strcmp(argv[1], "beat") != 0)
 		return 0;
 	char line[64];
