@@ -8,7 +8,7 @@
 
 #include "output.h"
 
-static void on_log(void *user, const tfc_log_entry *entry)
+static void client_on_log(void *user, const tfc_log_entry *entry)
 {
 	const struct client *client = user;
 	if (client->output)
@@ -25,7 +25,7 @@ int client_open(struct client *client)
 	if (gateway_options_finish(&client->options) < 0)
 		return -1;
 	ctx.helper_dir = getenv("TFC_HELPER_DIR");
-	ctx.log = on_log;
+	ctx.log = client_on_log;
 	ctx.log_user = client;
 	ctx.log_level = TFC_LOG_WARNING;
 	if (tfc_ctx_new(&ctx, &error, &client->ctx) < 0)
@@ -57,7 +57,7 @@ void client_end(struct client *client)
 void client_on_reply(void *user, const tfc_reply *reply)
 {
 	struct response *response = user;
-	response->is_there = true;
+	response->has_arrived = true;
 	response->code = reply->code;
 	if (reply->code < 0)
 		complain("%s", reply->error->text);
@@ -71,24 +71,34 @@ int client_await(struct client *client, int begun, struct response *response)
 {
 	if (begun < 0)
 		return complain("%s", tfc_ctx_error(client->ctx)->text);
-	while (!response->is_there)
+	while (!response->has_arrived)
 		if (tfc_ctx_run(client->ctx, -1) < 0)
 			return complain("%s", tfc_ctx_error(client->ctx)->text);
 	return response->code < 0 ? -1 : 0;
 }
 
-int print_text(const char *text)
+bool job_has_ended(const tfc_job_info *job)
 {
-	char *lines = printable(text, "\n");
+	return job->state >= TFC_JOB_SUCCEEDED && job->state <= TFC_JOB_STOPPED;
+}
+
+int print_verbatim(const char *text)
+{
 	signal(SIGPIPE, SIG_IGN);
-	bool is_printed = fputs(lines, stdout) >= 0 && fflush(stdout) == 0;
-	free(lines);
-	if (is_printed)
+	if (fputs(text, stdout) >= 0 && fflush(stdout) == 0)
 		return 0;
 	if (errno == EPIPE) /* the exit status of a process killed by SIGPIPE */
 		return 128 + SIGPIPE;
 	complain("cannot write to standard output: %s", strerror(errno));
 	return RUN_FAILED;
+}
+
+int print_text(const char *text)
+{
+	char *lines = printable(text, "\n");
+	int status = print_verbatim(lines);
+	free(lines);
+	return status;
 }
 
 int print_line(const char *text)

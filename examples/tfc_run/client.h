@@ -33,7 +33,7 @@ struct response {
 	int (*handle)(void *user, const tfc_reply *reply);
 	void *user;
 	int status; /* what `handle` returned */
-	bool is_there;
+	bool has_arrived;
 	int code;
 	char *text; /* freed by the caller */
 };
@@ -43,8 +43,11 @@ void client_on_reply(void *user, const tfc_reply *reply);
  * -1 after an error message. */
 int client_await(struct client *client, int begun, struct response *response);
 
-/* Prints a multi-line text on stdout, in one write and with control characters escaped. Returns the
- * exit status. */
+bool job_has_ended(const tfc_job_info *job); /* false for a damaged job */
+
+/* Print a text of several lines on stdout, in one write; print_text escapes control characters.
+ * They return the exit status. */
+int print_verbatim(const char *text);
 int print_text(const char *text);
 int print_line(const char *text); /* appends a newline */
 

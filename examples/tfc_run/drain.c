@@ -6,7 +6,7 @@
 #include "client.h"
 #include "options.h"
 
-static int drain(struct client *client, const char *node, bool is_off)
+static int drain_node(struct client *client, const char *node, bool is_off)
 {
 	struct response response = {.text = NULL};
 	int begun = (is_off ? tfc_gateway_undrain : tfc_gateway_drain)(client->gateway, node, NULL,
@@ -30,12 +30,13 @@ int drain_main(int argc, char **argv)
 			 "tasks, and its tasks move to other nodes as their restart "
 			 "policy\nallows. `tfc_run members` shows it as draining.",
 		.tables = {OPTION_TABLE(table, &is_off), GATEWAY_OPTION_TABLE(&client.options)},
+		.operands = {"NODE"},
 		.least = 1,
 		.most = 1,
 	};
 	int status;
 	if (client_begin(&client, &line, argc, argv, &status))
-		status = drain(&client, line.words[0], is_off);
+		status = drain_node(&client, line.words[0], is_off);
 	client_end(&client);
 	options_end(&line);
 	return status;

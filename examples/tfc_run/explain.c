@@ -1,4 +1,4 @@
-/* `tfc_run local --explain`: the node, command and environment of each task. */
+/* `--explain` of `tfc_run local` and `start`: the node, command and environment of each task. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -53,7 +53,7 @@ static void print_word(const char *word)
 	putchar('\'');
 }
 
-static void print_task(const tfc_task_plan *plan)
+static void print_plan(const tfc_task_plan *plan)
 {
 	char *cwd = printable(plan->cwd, "");
 	printf("%s/%u on %s%s%s\n", plan->task_type, plan->task_index, plan->node,
@@ -79,7 +79,7 @@ static void print_task(const tfc_task_plan *plan)
 }
 
 /* One object per line, like all output of --json. */
-static bool print_json_task(json_t *task)
+static bool print_plan_json(json_t *task)
 {
 	char time[TIME_SIZE];
 	time_text(wall_ns(), time);
@@ -97,14 +97,14 @@ static bool print_json_task(json_t *task)
 	return true;
 }
 
-static bool print_json(const char *text)
+static bool print_plans_json(const char *text)
 {
 	size_t i;
 	json_t *task, *whole = json_loads(text, 0, NULL);
 	bool is_printed = whole != NULL;
 	json_array_foreach(json_object_get(whole, "tasks"), i, task)
 	{
-		is_printed = print_json_task(task) && is_printed;
+		is_printed = print_plan_json(task) && is_printed;
 	}
 	json_decref(whole);
 	return is_printed;
@@ -115,14 +115,14 @@ static void print_plans(const tfc_explanation *explanation)
 	const tfc_task_plan *plan;
 	printf("strategy %s\n", tfc_strategy_name(explanation->strategy));
 	for (uint32_t i = 0; (plan = tfc_explanation_task(explanation, i)); i++)
-		print_task(plan);
+		print_plan(plan);
 }
 
 int explain_print(const tfc_reply *reply, bool is_json)
 {
 	if (!is_json)
 		print_plans(reply->explanation);
-	else if (!print_json(reply->text))
+	else if (!print_plans_json(reply->text))
 		return ENOMEM;
 	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : errno ? errno : EIO;
 }

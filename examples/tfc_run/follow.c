@@ -1,7 +1,6 @@
 #include "follow.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +10,8 @@
 
 #include "tail.h"
 
-#define PENDING_MAX 262144 /* bytes queued for stdout; beyond that the subscription is paused */
-#define INTERRUPT_MS 2000  /* between SIGINT and the stop sequence */
-#define DETACHED_MS 1000   /* then unwritten output is dropped */
+#define INTERRUPT_MS 2000 /* between SIGINT and the stop sequence */
+#define DETACHED_MS 1000  /* then unwritten output is dropped */
 
 struct follow {
 	const struct follow_options *options;
@@ -22,7 +20,6 @@ struct follow {
 	struct tail tail;
 	tfc_sub *sub;
 	char id[64];
-	bool is_paused;
 	bool is_stopping;
 	bool is_live; /* the existing output was shown: the tail is no longer cut */
 	bool is_over;
@@ -30,7 +27,7 @@ struct follow {
 	int status;
 };
 
-static void end(struct follow *follow, int status)
+static void follow_end(struct follow *follow, int status)
 {
 	if (!follow->is_over)
 		follow->status = status;
@@ -39,7 +36,7 @@ static void end(struct follow *follow, int status)
 
 /* ---- events */
 
-static bool is_wanted(const struct follow *follow, const tfc_event *event)
+static bool follow_wants_event(const struct follow *follow, const tfc_event *event)
 {
 	const struct follow_options *options = follow->options;
 	char name[128];
@@ -51,75 +48,58 @@ static bool is_wanted(const struct follow *follow, const tfc_event *event)
 	       (!event->time_ns || event->time_ns >= options->since_ns);
 }
 
-static void show(struct follow *follow, const tfc_event *event)
-{
-	output_event(follow->output, event);
-	if (stream_pending(follow->output->out) > PENDING_MAX)
-		output_flush(follow->output);
-	if (stream_pending(follow->output->out) > PENDING_MAX) {
-		tfc_sub_pause(follow->sub); /* a slow reader delays this process, but no task */
-		follow->is_paused = true;
-	}
-}
-
-static void show_tail(struct follow *follow)
+static void follow_show_tail(struct follow *follow)
 {
 	follow->is_live = true;
 	tail_each(&follow->tail, follow->output);
 	tail_end(&follow->tail);
 }
 
-static void on_event(void *user, const tfc_event *event)
+static void follow_on_event(void *user, const tfc_event *event)
 {
 	struct follow *follow = user;
 	bool is_end = event->kind == TFC_EVENT_END;
 	if (event->kind == TFC_EVENT_LOST) {
 		output_message(follow->output, ERROR, "%s", event->text);
-		end(follow, RUN_FAILED);
+		follow_end(follow, RUN_FAILED);
 		return;
 	}
 	snprintf(follow->id, sizeof(follow->id), "%s", event->job);
 	if ((is_end || event->kind == TFC_EVENT_LIVE) && !follow->is_live)
-		show_tail(follow);
+		follow_show_tail(follow);
 	if (event->kind == TFC_EVENT_LIVE) {
 		if (follow->options->ends_when_live)
-			end(follow, 0);
+			follow_end(follow, 0);
 		return;
 	}
-	if (is_wanted(follow, event)) {
+	if (follow_wants_event(follow, event)) {
 		if (follow->options->tail && !follow->is_live)
 			tail_add(&follow->tail, event);
 		else
-			show(follow, event);
+			output_sub_event(follow->output, follow->sub, event);
 	}
 	if (is_end)
-		end(follow, follow->options->is_only_output ? 0 : tfc_event_exit_status(event));
+		follow_end(follow,
+			   follow->options->is_only_output ? 0 : tfc_event_exit_status(event));
 }
 
 /* ---- signals */
 
-static void on_stop_reply(void *user, const tfc_reply *reply)
+static void follow_on_stop_reply(void *user, const tfc_reply *reply)
 {
-	struct follow *follow = user;
 	if (reply->code < 0 && reply->code != TFC_ESTATE && reply->code != TFC_ECANCELED)
-		output_message(follow->output, ERROR, "cannot stop the job: %s",
-			       reply->error->text);
+		output_message(user, ERROR, "cannot stop the job: %s", reply->error->text);
 }
 
-static void stop(struct follow *follow, uint32_t interrupt_ms, bool is_kill)
+void follow_stop_job(tfc_gateway *gateway, const tfc_ctx *ctx, const char *job,
+		     const tfc_stop_options *options, struct output *output)
 {
-	tfc_stop_options options = TFC_STOP_OPTIONS_INIT;
-	options.interrupt_ms = interrupt_ms;
-	options.is_kill = is_kill;
-	if (tfc_gateway_stop(follow->client->gateway,
-			     follow->id[0] ? follow->id : follow->options->job, &options,
-			     on_stop_reply, follow, NULL) < 0)
-		output_message(follow->output, ERROR, "cannot stop the job: %s",
-			       tfc_ctx_error(follow->client->ctx)->text);
+	if (tfc_gateway_stop(gateway, job, options, follow_on_stop_reply, output, NULL) < 0)
+		output_message(output, ERROR, "cannot stop the job: %s", tfc_ctx_error(ctx)->text);
 }
 
 /* Detaches: the job continues. */
-static void leave(struct follow *follow, int status)
+static void follow_detach(struct follow *follow, int status)
 {
 	const char *job = follow->id[0] ? follow->id : follow->options->job;
 	if (!follow->options->is_only_output)
@@ -128,37 +108,42 @@ static void leave(struct follow *follow, int status)
 			       "\"tfc_run stop %s\" stops it)",
 			       job, job);
 	follow->drop_ns = now_ns() + DETACHED_MS * 1000000ull;
-	end(follow, status);
+	follow_end(follow, status);
 }
 
-static void on_interrupt(struct follow *follow)
+static void follow_on_interrupt(struct follow *follow)
 {
+	tfc_stop_options options = TFC_STOP_OPTIONS_INIT;
 	if (!follow->options->stops_on_interrupt) {
-		leave(follow, 0);
+		follow_detach(follow, 0);
 		return;
 	}
 	output_message(follow->output, NOTICE,
 		       follow->is_stopping
 			       ? "killing the remaining tasks"
 			       : "interrupted, stopping the job; a second Ctrl-C kills at once");
-	stop(follow, follow->is_stopping ? 0 : INTERRUPT_MS, follow->is_stopping);
+	options.interrupt_ms = follow->is_stopping ? 0 : INTERRUPT_MS;
+	options.is_kill = follow->is_stopping;
+	follow_stop_job(follow->client->gateway, follow->client->ctx,
+			follow->id[0] ? follow->id : follow->options->job, &options,
+			follow->output);
 	follow->is_stopping = true;
 }
 
-static void read_signals(struct follow *follow)
+static void follow_read_signals(struct follow *follow)
 {
 	struct signalfd_siginfo info;
 	while (read(follow->options->signals, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGINT)
-			on_interrupt(follow);
+			follow_on_interrupt(follow);
 		else
-			leave(follow, 128 + (int)info.ssi_signo);
+			follow_detach(follow, 128 + (int)info.ssi_signo);
 	}
 }
 
 /* ---- the loop */
 
-static void watch_output(struct follow *follow)
+static void follow_check_output(struct follow *follow)
 {
 	struct stream *out = follow->output->out, *err = follow->output->err;
 	if (out->error && !follow->is_over) {
@@ -167,42 +152,27 @@ static void watch_output(struct follow *follow)
 				       strerror(out->error));
 		else /* the exit status of a process killed by SIGPIPE */
 			output_hush(follow->output);
-		end(follow, out->error == EPIPE ? 128 + SIGPIPE : RUN_FAILED);
+		follow_end(follow, out->error == EPIPE ? 128 + SIGPIPE : RUN_FAILED);
 		follow->drop_ns = now_ns() + DETACHED_MS * 1000000ull;
 	}
 	if (follow->drop_ns && now_ns() >= follow->drop_ns) {
 		stream_drop(out);
 		stream_drop(err);
 	}
-	if (follow->is_paused && stream_pending(out) == 0) {
-		follow->is_paused = false;
-		tfc_sub_resume(follow->sub);
-	}
+	output_resume(follow->output, follow->sub);
 }
 
-static bool is_done(const struct follow *follow)
+static void follow_run_loop(struct follow *follow)
 {
-	return follow->is_over && stream_pending(follow->output->out) == 0 &&
-	       stream_pending(follow->output->err) == 0;
-}
-
-static void run_loop(struct follow *follow)
-{
-	struct stream *out = follow->output->out, *err = follow->output->err;
-	while (!is_done(follow)) {
-		struct pollfd fds[] = {
-			{.fd = follow->options->signals, .events = POLLIN},
-			{.fd = tfc_ctx_fd(follow->client->ctx), .events = POLLIN},
-			{.fd = stream_pending(out) ? out->fd : -1, .events = POLLOUT},
-			{.fd = stream_pending(err) ? err->fd : -1, .events = POLLOUT},
-		};
-		if (poll(fds, 4, follow->drop_ns ? 100 : -1) < 0 && errno != EINTR)
+	while (!follow->is_over || !output_is_written(follow->output)) {
+		if (!output_poll(follow->output, follow->options->signals, follow->client->ctx,
+				 follow->drop_ns ? 100 : -1))
 			break;
-		read_signals(follow);
+		follow_read_signals(follow);
 		if (!follow->is_over && tfc_ctx_dispatch(follow->client->ctx, 0) < 0)
-			end(follow, RUN_FAILED);
+			follow_end(follow, RUN_FAILED);
 		output_flush(follow->output);
-		watch_output(follow);
+		follow_check_output(follow);
 	}
 }
 
@@ -217,12 +187,12 @@ int follow(struct client *client, struct output *output, const struct follow_opt
 	how.wants_live = 1;
 	client->output = output;
 	tail_begin(&follow.tail, options->tail);
-	if (tfc_gateway_subscribe(client->gateway, options->job, &how, on_event, &follow,
+	if (tfc_gateway_subscribe(client->gateway, options->job, &how, follow_on_event, &follow,
 				  &follow.sub) < 0) {
 		output_message(output, ERROR, "%s", tfc_ctx_error(client->ctx)->text);
 		follow.is_over = true;
 	}
-	run_loop(&follow);
+	follow_run_loop(&follow);
 	tfc_sub_close(follow.sub);
 	tail_end(&follow.tail);
 	client->output = NULL;

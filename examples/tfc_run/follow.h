@@ -24,4 +24,8 @@ struct follow_options {
 /* Returns the exit status: the job's, or 0 for `logs`. */
 int follow(struct client *client, struct output *output, const struct follow_options *options);
 
+/* Stops the job of `output`, where an error is printed. Also for `local`. */
+void follow_stop_job(tfc_gateway *gateway, const tfc_ctx *ctx, const char *job,
+		     const tfc_stop_options *options, struct output *output);
+
 #endif

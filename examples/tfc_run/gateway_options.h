@@ -1,6 +1,7 @@
 /*
- * The gateway to which a command connects, and the key: --gateway and --key, TFC_GATEWAY and
- * TFC_KEY, or the socket of this machine's node.
+ * The gateway to which a command connects, and the key. In this order: --gateway and --key; the
+ * context that --context names; TFC_GATEWAY and TFC_KEY; the default context, which counts only if
+ * its gateway does; the socket of this machine's node.
  */
 #ifndef TFC_RUN_GATEWAY_OPTIONS_H
 #define TFC_RUN_GATEWAY_OPTIONS_H
@@ -10,7 +11,10 @@
 struct gateway_options {
 	const char *address; /* "unix:PATH" or "tcp://HOST:PORT"; after gateway_options_finish */
 	const char *key;     /* a file, or NULL */
-	char *own_address;   /* what address points to if none was given */
+	const char *context; /* its name, or NULL */
+	/* What address and key point to if they were not given: */
+	char *own_address;
+	char *own_key;
 };
 
 extern const struct option gateway_options[];
@@ -30,5 +34,8 @@ void gateway_options_end(struct gateway_options *options);
  * $XDG_STATE_HOME/tfcluster, else ~/.local/state/tfcluster. The caller frees it; NULL after an
  * error message. */
 char *default_state_dir(void);
+
+/* The path of the file with the contexts. The caller frees it. */
+char *config_path(void);
 
 #endif

@@ -87,8 +87,10 @@ const struct option job_options[] = {
 	{"tensorboard", "DIR", "a TensorBoard on DIR", KEY("roles.tensorboard.log_dir")},
 	{"driver", NULL, "the program is a driver; the roles run TensorFlow's server",
 	 KEY("roles.driver"), "{}"},
-	{"strategy", "S", "auto, multi_worker_mirrored, parameter_server or none", KEY("strategy")},
-	{"framework", "F", "tensorflow, pytorch, jax, horovod or none", KEY("framework")},
+	{"strategy", "S", "auto, multi_worker_mirrored, parameter_server or none", KEY("strategy"),
+	 .values = "auto,multi_worker_mirrored,parameter_server,none"},
+	{"framework", "F", "tensorflow, pytorch, jax, horovod or none", KEY("framework"),
+	 .values = "tensorflow,none,pytorch,jax,horovod"},
 	{"env", "K[=V]", "set a variable, or pass it from this environment", set_env, "env[]"},
 	{"secret-env", "K", "pass a secret variable, whose value is never shown", set_secret,
 	 "secret_env[]"},
@@ -104,10 +106,13 @@ const struct option job_options[] = {
 	 KEY("restart.losses")},
 	{"restart-on", "WHAT",
 	 "failures after which a task restarts: retryable, failure (any) or never",
-	 KEY("restart.on")},
+	 KEY("restart.on"), .values = "retryable,failure,never"},
 	{"on-failure", "ROLE=WHAT", "when a task of ROLE has failed for good: fail or ignore"},
-	{"scope", "S", "what restarts: auto, task, group or coordinator", KEY("restart.scope")},
+	{"scope", "S", "what restarts: auto, task, group or coordinator", KEY("restart.scope"),
+	 .values = "auto,task,group,coordinator"},
 	{"grace", "S", "seconds between TERM and KILL (10)", KEY("grace_s")},
+	{"abort-grace", "S", "the same seconds when the job fails or a group restarts (auto)",
+	 KEY("abort_grace_s")},
 	{"start-deadline", "S", "seconds within which all tasks must be ready (auto; 0: no limit)",
 	 KEY("start_deadline_s")},
 	{"pending-deadline", "S", "seconds within which every task must have a node (0: no limit)",
@@ -115,12 +120,18 @@ const struct option job_options[] = {
 	{"deadline", "S", "seconds within which the job must end (0: no limit)", KEY("deadline_s")},
 	{"stall", "S", "seconds without output or progress that count as a stall (0: none)",
 	 KEY("stall_s")},
-	{"on-stall", "WHAT", "what to do about a stall: report, stacks or restart",
-	 KEY("on_stall")},
+	{"on-stall", "WHAT", "what to do about a stall: report, stacks or restart", KEY("on_stall"),
+	 .values = "report,stacks,restart"},
+	{"topology", "T", "what a worker's TF_CONFIG names: full or, with --ps, partial (full)",
+	 KEY("topology")},
+	{"isolation", "I", "how a task's processes are found: auto, plain, cgroup or pidns (auto)",
+	 KEY("isolation")},
 	{"gpus", "N", "GPUs for each worker, and for the chief of a job without --ps (0)"},
+	{"memory", "BYTES", "memory for each of the same tasks, such as 8G (0: no limit)"},
+	{"cpus", "N", "CPU time for each of the same tasks, in CPUs, such as 1.5 (0: no limit)"},
 	{"label", "K=V", "a label that a node must have", KEY("placement.labels[]")},
 	{"placement", "P", "spread tasks over the nodes, pack them on few, or follow an upstream",
-	 KEY("placement.policy")},
+	 KEY("placement.policy"), .values = "spread,pack,upstream"},
 	{"upstream", "NAME", "place the workers where the partitions of NAME are", set_upstream},
 	{"preload", NULL, NULL},
 	{"spares", NULL, NULL},
@@ -133,24 +144,17 @@ const size_t job_option_count = sizeof(job_options) / sizeof(job_options[0]);
 static int read_job(const char *path, tfc_job **ret_job)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	char *text = NULL;
-	size_t capacity = 0;
-	FILE *file = fopen(path, "re");
-	ssize_t len = file ? getdelim(&text, &capacity, '\0', file) : -1; /* JSON has no NUL */
-	int result = -1;
-	if (len < 0 && !(file && feof(file)))
-		complain("%s: %s", path, strerror(errno));
-	else if (tfc_job_parse(text, len > 0 ? (size_t)len : 0, path, &error, ret_job) < 0)
-		complain("%s", error.text);
-	else
-		result = 0;
+	char *text;
+	size_t len;
+	int failed = read_file(path, &text, &len);
+	if (failed)
+		return complain("%s: %s", path, strerror(failed));
+	int code = tfc_job_parse(text, len, path, &error, ret_job);
 	free(text);
-	if (file)
-		fclose(file);
-	return result;
+	return code < 0 ? complain("%s", error.text) : 0;
 }
 
-static int set(tfc_job *job, const char *path, const char *value)
+static int set_in_job(tfc_job *job, const char *path, const char *value)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	if (tfc_job_set(job, path, value, &error) < 0)
@@ -166,34 +170,58 @@ static int add_roles(tfc_job *job, const struct command_line *line)
 	bool has_chief = options_value(line, "chief"), has_ps = options_value(line, "ps");
 	if (options_value(line, "job"))
 		return 0;
-	if (has_ps && !has_chief && !has_driver && set(job, "roles.chief", "{}") < 0)
+	if (has_ps && !has_chief && !has_driver && set_in_job(job, "roles.chief", "{}") < 0)
 		return -1;
-	if (!has_chief && !has_worker && !has_ps && set(job, "roles.worker", "{}") < 0)
+	if (!has_chief && !has_worker && !has_ps && set_in_job(job, "roles.worker", "{}") < 0)
 		return -1;
 	for (size_t i = 0; has_driver && i < 3; i++) {
 		char path[32];
 		bool is_there = options_value(line, served[i]) ||
 				(i == 1 && !has_chief && !has_ps); /* the worker just added */
 		snprintf(path, sizeof(path), "roles.%s.server", served[i]);
-		if (is_there && set(job, path, "true") < 0)
+		if (is_there && set_in_job(job, path, "true") < 0)
 			return -1;
 	}
 	return 0;
 }
 
-/* Sets the GPUs of the roles that train. */
-static int set_gpus(tfc_job *job, const struct command_line *line)
+/* Replaces a value such as "8G" by the number of bytes; any other value stays as it is. */
+static const char *expand_bytes(const char *value, char text[32])
 {
-	const char *gpus = options_value(line, "gpus");
+	static const char units[] = "KMGT";
+	char *end;
+	errno = 0;
+	unsigned long long number = strtoull(value, &end, 10);
+	const char *unit = *end ? strchr(units, *end) : NULL;
+	unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+	if (!unit || end[1] || errno || *value < '0' || *value > '9' ||
+	    number > UINT64_MAX >> shift)
+		return value;
+	snprintf(text, 32, "%llu", number << shift);
+	return text;
+}
+
+/* Sets what each task of the roles that train gets. */
+static int set_resources(tfc_job *job, const struct command_line *line)
+{
+	static const char *const names[] = {"gpus", "memory", "cpus"};
 	bool does_chief_train = options_value(line, "chief") && !options_value(line, "ps");
 	bool has_others = options_value(line, "chief") || options_value(line, "ps");
 	bool has_workers = options_value(line, "worker") || options_value(line, "job") ||
 			   !has_others;
-	if (!gpus)
-		return 0;
-	if (does_chief_train && set(job, "roles.chief.gpus", gpus) < 0)
-		return -1;
-	return has_workers ? set(job, "roles.worker.gpus", gpus) : 0;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char text[32], path[32];
+		const char *value = options_value(line, names[i]);
+		if (value && strcmp(names[i], "memory") == 0)
+			value = expand_bytes(value, text);
+		snprintf(path, sizeof(path), "roles.chief.%s", names[i]);
+		if (value && does_chief_train && set_in_job(job, path, value) < 0)
+			return -1;
+		snprintf(path, sizeof(path), "roles.worker.%s", names[i]);
+		if (value && has_workers && set_in_job(job, path, value) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 /* ROLE=WHAT for an existing role: a mistyped role must not add one. */
@@ -211,7 +239,7 @@ static int set_on_failure(tfc_job *job, json_t *roles, const char *value)
 	if (!json_object_get(roles, role))
 		return complain("--on-failure %s: the job has no role \"%s\"", value, role);
 	snprintf(key, sizeof(key), "roles.%s.on_failure", role);
-	return set(job, key, what);
+	return set_in_job(job, key, what);
 }
 
 static int set_on_failures(tfc_job *job, const struct command_line *line)
@@ -236,10 +264,10 @@ static int set_program(tfc_job *job, char **program)
 {
 	if (!*program)
 		return 0;
-	if (set(job, "argv", "[]") < 0)
+	if (set_in_job(job, "argv", "[]") < 0)
 		return -1;
 	for (; *program; program++)
-		if (set(job, "argv[]", *program) < 0)
+		if (set_in_job(job, "argv[]", *program) < 0)
 			return -1;
 	return 0;
 }
@@ -370,7 +398,7 @@ int job_options_make(const struct command_line *line, tfc_job **ret_job)
 	if (file ? read_job(file, ret_job) < 0 : tfc_job_new(ret_job) < 0)
 		return file ? -1 : complain("out of memory");
 	if (options_set(line) < 0 || add_roles(*ret_job, line) < 0 ||
-	    set_gpus(*ret_job, line) < 0 || set_on_failures(*ret_job, line) < 0 ||
+	    set_resources(*ret_job, line) < 0 || set_on_failures(*ret_job, line) < 0 ||
 	    set_program(*ret_job, line->words) < 0 || fill_all_secrets(*ret_job) < 0)
 		return -1;
 	if (!file && !*line->words)

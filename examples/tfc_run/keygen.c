@@ -12,7 +12,8 @@ int keygen_main(int argc, char **argv)
 	const char *role = NULL;
 	static const struct option table[] = {
 		{"role", "ROLE",
-		 "node (everything), submit (jobs) or read (only read); default node", set_text},
+		 "node (everything), submit (jobs) or read (only read); default node", set_text,
+		 .values = "node,submit,read"},
 	};
 	struct command_line line = {
 		.command = "keygen",
@@ -22,6 +23,7 @@ int keygen_main(int argc, char **argv)
 			"cluster\n"
 			"needs the same node key; `cat` several keys into one file to accept each.",
 		.tables = {OPTION_TABLE(table, &role)},
+		.operands = {"FILE"},
 		.least = 1,
 		.most = 1,
 	};

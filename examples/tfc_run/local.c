@@ -3,7 +3,6 @@
  * node, a gateway, a submit, a subscription, and an event loop.
  */
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include <tfcluster/tfcluster.h>
 #include <unistd.h>
 
+#include "follow.h"
 #include "job_options.h"
 #include "local_options.h"
 
@@ -19,7 +19,6 @@
 #define STUCK_MS 2000     /* once stopping, output that is blocked for so long is dropped */
 #define KILLED_MS 1000    /* after a kill, unwritten output is dropped after this time */
 #define STOPPING_POLL_MS 100
-#define PENDING_MAX 262144 /* bytes queued for stdout; beyond that the subscription is paused */
 
 struct local {
 	const struct local_options *options;
@@ -32,7 +31,6 @@ struct local {
 	char job[64];
 	tfc_stop_options stop; /* the requested stop, sent as soon as the job has an id */
 	bool is_stopping;
-	bool is_paused;
 	bool is_output_dropped;
 	bool has_lost_output; /* standard output failed */
 	bool is_ended;
@@ -43,7 +41,7 @@ struct local {
 };
 
 /* tfc_run itself cannot continue: prints `text` or the context's error as its last line. */
-static void fail(struct local *local, const char *text)
+static void local_fail(struct local *local, const char *text)
 {
 	output_message(&local->output, ERROR, "%s", text ? text : tfc_ctx_error(local->ctx)->text);
 	output_hush(&local->output);
@@ -53,28 +51,12 @@ static void fail(struct local *local, const char *text)
 
 /* ---- stopping */
 
-static void on_stop_reply(void *user, const tfc_reply *reply)
-{
-	struct local *local = user;
-	if (reply->code < 0 && reply->code != TFC_ESTATE && reply->code != TFC_ECANCELED)
-		output_message(&local->output, ERROR, "cannot stop the job: %s",
-			       reply->error->text);
-}
-
 static uint64_t after_ms(uint64_t ms)
 {
 	return now_ns() + ms * 1000000;
 }
 
-static void send_stop(struct local *local)
-{
-	if (local->job[0] && tfc_gateway_stop(local->gateway, local->job, &local->stop,
-					      on_stop_reply, local, NULL) < 0)
-		output_message(&local->output, ERROR, "cannot stop the job: %s",
-			       tfc_ctx_error(local->ctx)->text);
-}
-
-static void stop(struct local *local, int signal, uint32_t interrupt_ms, bool is_kill)
+static void local_stop(struct local *local, int signal, uint32_t interrupt_ms, bool is_kill)
 {
 	if (!local->is_stopping)
 		local->stop_signal = signal;
@@ -83,10 +65,12 @@ static void stop(struct local *local, int signal, uint32_t interrupt_ms, bool is
 	local->stop.interrupt_ms = interrupt_ms;
 	local->stop.is_kill = is_kill;
 	local->still_here_ns = interrupt_ms ? after_ms(interrupt_ms) : 0;
-	send_stop(local);
+	if (local->job[0])
+		follow_stop_job(local->gateway, local->ctx, local->job, &local->stop,
+				&local->output);
 }
 
-static void report_running(struct local *local, const char *what)
+static void local_report_running(struct local *local, const char *what)
 {
 	char names[256];
 	if (output_alive(&local->output, names, sizeof(names)))
@@ -94,32 +78,32 @@ static void report_running(struct local *local, const char *what)
 			       names);
 }
 
-static void on_interrupt(struct local *local)
+static void local_on_interrupt(struct local *local)
 {
 	if (local->is_stopping) {
 		output_message(&local->output, NOTICE, "killing the remaining tasks");
-		stop(local, SIGINT, 0, true);
+		local_stop(local, SIGINT, 0, true);
 		local->drop_ns = after_ms(KILLED_MS);
 	} else {
-		report_running(local, "interrupted, waiting for");
-		stop(local, SIGINT, INTERRUPT_MS, false);
+		local_report_running(local, "interrupted, waiting for");
+		local_stop(local, SIGINT, INTERRUPT_MS, false);
 	}
 }
 
-static void read_signals(struct local *local)
+static void local_read_signals(struct local *local)
 {
 	struct signalfd_siginfo info;
 	while (read(local->signals, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGINT)
-			on_interrupt(local);
+			local_on_interrupt(local);
 		else if (!local->is_stopping || local->still_here_ns)
-			stop(local, (int)info.ssi_signo, 0, false);
+			local_stop(local, (int)info.ssi_signo, 0, false);
 	}
 }
 
 /* ---- the job */
 
-static void on_event(void *user, const tfc_event *event)
+static void local_on_event(void *user, const tfc_event *event)
 {
 	struct local *local = user;
 	tfc_event known = *event;
@@ -132,28 +116,23 @@ static void on_event(void *user, const tfc_event *event)
 		local->status = tfc_event_exit_status(&known);
 		local->is_ended = true;
 	}
-	output_event(&local->output, &known);
-	if (stream_pending(local->output.out) > PENDING_MAX)
-		output_flush(&local->output);
-	if (stream_pending(local->output.out) > PENDING_MAX) {
-		tfc_sub_pause(local->sub); /* a slow reader delays this process, but no task */
-		local->is_paused = true;
-	}
+	output_sub_event(&local->output, local->sub, &known);
 }
 
-static void on_submitted(void *user, const tfc_reply *reply)
+static void local_on_submitted(void *user, const tfc_reply *reply)
 {
 	struct local *local = user;
 	if (reply->code < 0) {
-		fail(local, reply->error->text);
+		local_fail(local, reply->error->text);
 		return;
 	}
 	snprintf(local->job, sizeof(local->job), "%s", reply->text);
 	if (local->is_stopping)
-		send_stop(local);
+		follow_stop_job(local->gateway, local->ctx, local->job, &local->stop,
+				&local->output);
 }
 
-static void on_explained(void *user, const tfc_reply *reply)
+static void local_on_explained(void *user, const tfc_reply *reply)
 {
 	struct local *local = user;
 	int error = reply->code < 0 ? 0 : explain_print(reply, local->options->output.is_json);
@@ -162,21 +141,22 @@ static void on_explained(void *user, const tfc_reply *reply)
 	if (error == EPIPE) /* the exit status of a process killed by SIGPIPE */
 		local->status = 128 + SIGPIPE;
 	else if (reply->code < 0 || error)
-		fail(local, error ? text : reply->error->text);
+		local_fail(local, error ? text : reply->error->text);
 	local->is_ended = true;
 }
 
 /* Sends the command's request. */
-static int request(struct local *local)
+static int local_send_request(struct local *local)
 {
 	tfc_job *job = local->options->job;
 	if (local->options->is_explained)
-		return tfc_gateway_explain(local->gateway, job, NULL, on_explained, local, NULL);
-	return tfc_gateway_run(local->gateway, job, NULL, NULL, on_submitted, on_event, local,
-			       &local->sub);
+		return tfc_gateway_explain(local->gateway, job, NULL, local_on_explained, local,
+					   NULL);
+	return tfc_gateway_run(local->gateway, job, NULL, NULL, local_on_submitted, local_on_event,
+			       local, &local->sub);
 }
 
-static void on_log(void *user, const tfc_log_entry *entry)
+static void local_on_log(void *user, const tfc_log_entry *entry)
 {
 	struct local *local = user;
 	bool is_task = strchr(entry->subject, '/'); /* otherwise it is about the only job */
@@ -184,7 +164,7 @@ static void on_log(void *user, const tfc_log_entry *entry)
 		       is_task ? ": " : "", entry->text);
 }
 
-static void start(struct local *local)
+static void local_start(struct local *local)
 {
 	extern char **environ;
 	tfc_error error = TFC_ERROR_INIT;
@@ -193,11 +173,11 @@ static void start(struct local *local)
 	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
 	const char *temp_dir = getenv("TMPDIR");
 	ctx.helper_dir = getenv("TFC_HELPER_DIR"); /* for helpers that are not installed yet */
-	ctx.log = on_log;
+	ctx.log = local_on_log;
 	ctx.log_user = local;
 	ctx.log_level = TFC_LOG_WARNING;
 	if (tfc_ctx_new(&ctx, &error, &local->ctx) < 0) {
-		fail(local, error.text);
+		local_fail(local, error.text);
 		return;
 	}
 	node.env = (const char *const *)environ;
@@ -208,46 +188,47 @@ static void start(struct local *local)
 	node.gpus = job_wants_gpus(local->options->job) ? "auto" : NULL;
 	node.temp_dir = temp_dir && *temp_dir == '/' ? temp_dir : NULL;
 	if (tfc_node_open(local->ctx, &node, &local->node) < 0) {
-		fail(local, NULL);
+		local_fail(local, NULL);
 		return;
 	}
 	gateway.node = local->node;
-	if (tfc_gateway_open(local->ctx, &gateway, &local->gateway) < 0 || request(local) < 0)
-		fail(local, NULL);
+	if (tfc_gateway_open(local->ctx, &gateway, &local->gateway) < 0 ||
+	    local_send_request(local) < 0)
+		local_fail(local, NULL);
 }
 
 /* ---- the loop */
 
 /* The remaining output cannot be written: waits only for the end of the job. */
-static void drop_output(struct local *local)
+static void local_drop_output(struct local *local)
 {
 	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
 	local->is_output_dropped = true;
-	local->is_paused = false;
+	local->output.is_paused = false;
 	if (local->is_ended || !local->job[0])
 		return;
 	tfc_sub_close(local->sub);
 	local->sub = NULL;
 	options.skip_output = 1;
-	if (tfc_gateway_subscribe(local->gateway, local->job, &options, on_event, local,
+	if (tfc_gateway_subscribe(local->gateway, local->job, &options, local_on_event, local,
 				  &local->sub) < 0)
-		fail(local, NULL);
+		local_fail(local, NULL);
 }
 
-static bool is_stuck(const struct stream *stream, uint64_t now)
+static bool stream_is_stuck(const struct stream *stream, uint64_t now)
 {
 	return stream_pending(stream) && now >= stream->moved_ns + STUCK_MS * 1000000ull;
 }
 
 /* Checks the output streams: the job is stopped when stdout is closed, and output is dropped when a
  * stream stays blocked. */
-static void watch_output(struct local *local)
+static void local_check_output(struct local *local)
 {
 	struct stream *out = local->output.out, *err = local->output.err;
 	uint64_t now = now_ns();
 	if (out->error == EPIPE && !local->is_stopping) { /* as if killed by SIGPIPE */
 		output_hush(&local->output);
-		stop(local, SIGPIPE, 0, false);
+		local_stop(local, SIGPIPE, 0, false);
 		local->drop_ns = now;
 	} else if (out->error && out->error != EPIPE && !local->is_output_dropped) {
 		output_message(&local->output, ERROR, "cannot write to standard output: %s",
@@ -255,48 +236,33 @@ static void watch_output(struct local *local)
 		output_flush(&local->output);
 		local->has_lost_output = true;
 		local->drop_ns = now;
-	} else if (local->is_stopping && (is_stuck(out, now) || is_stuck(err, now))) {
+	} else if (local->is_stopping && (stream_is_stuck(out, now) || stream_is_stuck(err, now))) {
 		local->drop_ns = now;
 	}
 	if (local->drop_ns && now >= local->drop_ns && !local->is_output_dropped)
-		drop_output(local);
+		local_drop_output(local);
 	if (local->is_output_dropped) {
 		stream_drop(out);
 		stream_drop(err);
 	}
-	if (local->is_paused && stream_pending(out) == 0) {
-		local->is_paused = false;
-		tfc_sub_resume(local->sub);
-	}
+	output_resume(&local->output, local->sub);
 }
 
-static bool is_done(const struct local *local)
+static void local_run_loop(struct local *local)
 {
-	return local->is_ended && stream_pending(local->output.out) == 0 &&
-	       stream_pending(local->output.err) == 0;
-}
-
-static void run_loop(struct local *local)
-{
-	struct stream *out = local->output.out, *err = local->output.err;
-	while (!is_done(local)) {
-		struct pollfd fds[] = {
-			{.fd = local->signals, .events = POLLIN},
-			{.fd = local->ctx ? tfc_ctx_fd(local->ctx) : -1, .events = POLLIN},
-			{.fd = stream_pending(out) ? out->fd : -1, .events = POLLOUT},
-			{.fd = stream_pending(err) ? err->fd : -1, .events = POLLOUT},
-		};
-		if (poll(fds, 4, local->is_stopping ? STOPPING_POLL_MS : -1) < 0 && errno != EINTR)
+	while (!local->is_ended || !output_is_written(&local->output)) {
+		if (!output_poll(&local->output, local->signals, local->ctx,
+				 local->is_stopping ? STOPPING_POLL_MS : -1))
 			break;
-		read_signals(local);
+		local_read_signals(local);
 		if (!local->is_ended && tfc_ctx_dispatch(local->ctx, 0) < 0)
-			fail(local, NULL);
+			local_fail(local, NULL);
 		if (local->still_here_ns && now_ns() >= local->still_here_ns) {
 			local->still_here_ns = 0;
-			report_running(local, "still running, now stopping:");
+			local_report_running(local, "still running, now stopping:");
 		}
 		output_flush(&local->output);
-		watch_output(local);
+		local_check_output(local);
 	}
 }
 
@@ -310,12 +276,13 @@ int local_main(int argc, char **argv)
 		return result == OPTIONS_HELP ? 0 : RUN_FAILED;
 	}
 	output_open(&local.output, &options.output);
+	local.output.log_dir = options.log_dir;
 	local.signals = signals_open();
 	if (local.signals < 0)
-		fail(&local, strerror(errno));
+		local_fail(&local, strerror(errno));
 	else
-		start(&local);
-	run_loop(&local);
+		local_start(&local);
+	local_run_loop(&local);
 	tfc_sub_close(local.sub);
 	tfc_gateway_close(local.gateway);
 	tfc_node_close(local.node);

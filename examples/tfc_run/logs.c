@@ -51,7 +51,7 @@ static const struct option table[] = {
 static void note_spec(void *user, const tfc_reply *reply)
 {
 	struct response *response = user;
-	response->is_there = true;
+	response->has_arrived = true;
 	response->code = reply->code;
 	if (reply->code == TFC_ENOENT)
 		complain("%s", reply->error->text);
@@ -69,7 +69,7 @@ static bool is_task_there(struct client *client, const struct follow_options *fo
 					  note_spec, &response, NULL);
 	if (begun < 0)
 		return true;
-	while (!response.is_there)
+	while (!response.has_arrived)
 		if (tfc_ctx_run(client->ctx, -1) < 0)
 			return true;
 	return response.code != TFC_ENOENT;
@@ -100,6 +100,7 @@ int logs_main(int argc, char **argv)
 			 "Prints the output of a job or of one task of it.",
 		.tables = {OPTION_TABLE(table, &logs), GATEWAY_OPTION_TABLE(&logs.client.options),
 			   OUTPUT_OPTION_TABLE(&logs.output)},
+		.operands = {"JOB", "TASK"},
 		.least = 1,
 		.most = 2,
 	};

@@ -8,7 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "candidates.h"
+#include "gateway_options.h"
+
 static int help_main(int argc, char **argv);
+static int complete_main(int argc, char **argv);
 
 static int version_main(int argc, char **argv)
 {
@@ -35,16 +39,19 @@ static const struct command {
 	{"members", "print the nodes of the cluster", members_main},
 	{"drain", "let a node take no new tasks, and move its tasks", drain_main},
 	{"keygen", "make a key for a cluster", keygen_main},
+	{"completion", "print a script that completes commands, options and jobs in a shell",
+	 completion_main},
 	{"--help", NULL, help_main},
 	{"-h", NULL, help_main},
 	{"--version", NULL, version_main},
+	{"--complete", NULL, complete_main},
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
 static int help_main(int argc, char **argv)
 {
-	puts("usage: tfc_run COMMAND [OPTIONS] [--] [PROGRAM [ARG...]]\n\n"
+	puts("usage: tfc_run [--context CONTEXT] COMMAND [OPTIONS] [--] [PROGRAM [ARG...]]\n\n"
 	     "Runs TensorFlow clusters.\n\nCommands:");
 	for (size_t i = 0; i < COMMAND_COUNT; i++)
 		if (commands[i].help)
@@ -54,11 +61,66 @@ static int help_main(int argc, char **argv)
 	return 0;
 }
 
+static const struct command *find_command(const char *name)
+{
+	for (size_t i = 0; i < COMMAND_COUNT; i++)
+		if (strcmp(name, commands[i].name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+/* What may precede the command: gateway options, which then count as the command's. */
+static struct command_line front_line(void)
+{
+	return (struct command_line){.tables = {GATEWAY_OPTION_TABLE(NULL)}};
+}
+
+/* How many of `words` are such options and their values. */
+static int count_front(char **words)
+{
+	struct command_line front = front_line();
+	int count = 0;
+	while (words[count]) {
+		size_t len = strcspn(words[count], "=");
+		const struct option *option = options_find(&front, words[count], len, NULL);
+		if (!option || !option->value)
+			break;
+		count += words[count][len] || !words[count + 1] ? 1 : 2;
+	}
+	return count;
+}
+
+/* Prints the candidates for the last word of a command line. */
+static int complete_main(int argc, char **argv)
+{
+	struct command_line front = front_line();
+	int count = count_front(argv + 1);
+	char *word = argc > 1 ? argv[1 + count] : (char *)"";
+	bool is_command = argc > 2 + count;
+	const struct command *command = is_command ? find_command(word) : NULL;
+	if (command && command->help) {
+		memmove(argv + 2, argv + 1, (size_t)count * sizeof(*argv));
+		argv[0] = word;
+		argv[1] = (char *)"--complete";
+		return command->main(argc, argv);
+	}
+	if (!word || *word == '-')
+		candidates_print(&front, argv + 1);
+	for (size_t i = 0; word && !is_command && i < COMMAND_COUNT; i++)
+		if (commands[i].help)
+			candidate_print(word, commands[i].name, commands[i].help);
+	return 0;
+}
+
 static int unknown(const char *word)
 {
 	const char *near = nearest(word, &commands[0].name, COMMAND_COUNT, sizeof(commands[0]));
 	bool is_option = *word == '-';
-	if (near)
+	const char *near_option = nearest(word + strspn(word, "-"), &gateway_options[0].name,
+					  gateway_option_count, sizeof(gateway_options[0]));
+	if (is_option && !near && near_option)
+		complain("unknown option \"%s\"; did you mean --%s?", word, near_option);
+	else if (near)
 		complain("unknown %s \"%s\"; did you mean %s?", is_option ? "option" : "command",
 			 word, near);
 	else if (is_option) /* all other options belong to a command */
@@ -86,11 +148,16 @@ static void open_standard_streams(void)
 int main(int argc, char **argv)
 {
 	open_standard_streams();
-	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		if (argc > 1 && strcmp(argv[1], commands[i].name) == 0)
-			return commands[i].main(argc - 1, argv + 1);
-	if (argc > 1 && *argv[1])
-		return unknown(argv[1]);
+	int count = argc > 1 ? count_front(argv + 1) : 0;
+	char *word = argc > 1 + count ? argv[1 + count] : (char *)"";
+	const struct command *command = find_command(word);
+	if (command) {
+		memmove(argv + 2, argv + 1, (size_t)count * sizeof(*argv));
+		argv[1] = word;
+		return command->main(argc - 1, argv + 1);
+	}
+	if (*word)
+		return unknown(word);
 	complain("command missing; \"tfc_run --help\" lists all commands");
 	return RUN_FAILED;
 }

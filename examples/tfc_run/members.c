@@ -33,6 +33,7 @@ static int print_members(void *user, const tfc_reply *reply)
 					    "MEMORY", "GPUS",  "LABELS",  NULL};
 	struct table table;
 	const tfc_member_info *member;
+	char memory[MEMORY_SIZE];
 	table_begin(&table, heads);
 	for (uint32_t i = 0; (member = tfc_members_at(reply->members, i)); i++) {
 		table_add(&table, "%s", member->name);
@@ -40,7 +41,8 @@ static int print_members(void *user, const tfc_reply *reply)
 			  member->is_draining ? ",draining" : "");
 		table_add(&table, "%s", member->address ? member->address : "-");
 		add_number(&table, member->slots, "any");
-		add_number(&table, member->memory_bytes, "any");
+		memory_text(member->memory_bytes, memory);
+		table_add(&table, "%s", member->memory_bytes ? memory : "any");
 		add_number(&table, member->gpus, "0");
 		add_labels(&table, member->labels);
 	}
@@ -55,7 +57,7 @@ static int print_members_json(void *user, const tfc_reply *reply)
 	return print_line(reply->text);
 }
 
-static int show(struct client *client, bool is_json)
+static int show_members(struct client *client, bool is_json)
 {
 	struct response response = {.handle = is_json ? print_members_json : print_members};
 	int begun = tfc_gateway_members(client->gateway, NULL, client_on_reply, &response, NULL);
@@ -75,7 +77,7 @@ int members_main(int argc, char **argv)
 	};
 	int status;
 	if (client_begin(&client, &line, argc, argv, &status))
-		status = show(&client, is_json);
+		status = show_members(&client, is_json);
 	client_end(&client);
 	options_end(&line);
 	return status;

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <tfcluster/tfcluster.h>
 #include <unistd.h>
 
@@ -25,6 +27,7 @@
 struct node {
 	const struct node_options *options;
 	int signals; /* signalfd */
+	int manager; /* a connected socket of the service manager, or -1 */
 	tfc_ctx *ctx;
 	tfc_node *node;
 	tfc_member_watch *watch;
@@ -33,17 +36,17 @@ struct node {
 	int status;
 };
 
-static void fail(struct node *node, const char *text)
+static void node_fail(struct node *node, const char *text)
 {
 	complain("%s", text ? text : tfc_ctx_error(node->ctx)->text);
 	node->status = RUN_FAILED;
 	node->is_done = true;
 }
 
-static void say(const struct node *node, const char *format, ...)
+static void node_message(const struct node *node, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-static void say(const struct node *node, const char *format, ...)
+static void node_message(const struct node *node, const char *format, ...)
 {
 	char text[1024];
 	va_list args;
@@ -72,12 +75,12 @@ static void print_event(json_t *event)
 
 /* ---- callbacks of the library */
 
-static void on_log(void *user, const tfc_log_entry *entry)
+static void node_on_log(void *user, const tfc_log_entry *entry)
 {
 	complain("%s%s%s", entry->subject, *entry->subject ? ": " : "", entry->text);
 }
 
-static void on_member(void *user, uint32_t change, const tfc_member_info *member)
+static void node_on_member(void *user, uint32_t change, const tfc_member_info *member)
 {
 	struct node *node = user;
 	const char *state = change == TFC_MEMBER_EVENT_REMOVED
@@ -88,50 +91,85 @@ static void on_member(void *user, uint32_t change, const tfc_member_info *member
 				      "address", member->address, "state", state, "draining",
 				      (int)member->is_draining));
 	if (!member->is_self)
-		say(node, "node %s %s %s%s", member->name,
-		    member->state == TFC_MEMBER_LEFT && change != TFC_MEMBER_EVENT_REMOVED ? "has"
-											   : "is",
-		    state,
-		    member->is_draining && member->state == TFC_MEMBER_ALIVE ? ", draining" : "");
+		node_message(node, "node %s %s %s%s", member->name,
+			     member->state == TFC_MEMBER_LEFT && change != TFC_MEMBER_EVENT_REMOVED
+				     ? "has"
+				     : "is",
+			     state,
+			     member->is_draining && member->state == TFC_MEMBER_ALIVE ? ", draining"
+										      : "");
 }
 
-static void on_refused(void *user, const tfc_error *error)
+static void node_on_refused(void *user, const tfc_error *error)
 {
-	fail(user, error->text);
+	node_fail(user, error->text);
 }
 
-static void on_left(void *user)
+static void node_on_left(void *user)
 {
 	struct node *node = user;
 	node->is_done = true;
 }
 
+/* ---- the service manager (systemd, Type=notify) */
+
+/* sd_notify(3): NOTIFY_SOCKET is the path of a datagram socket; '@' stands for an abstract one. The
+ * tasks must not have the variable. */
+static int open_manager(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	const char *path = getenv("NOTIFY_SOCKET");
+	size_t len = path ? strlen(path) : 0;
+	if (!len || len >= sizeof(address.sun_path))
+		return -1;
+	memcpy(address.sun_path, path, len);
+	if (*path == '@')
+		address.sun_path[0] = '\0';
+	unsetenv("NOTIFY_SOCKET");
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&address,
+			       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) == 0)
+		return fd;
+	complain("cannot connect to the service manager: %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static void notify_manager(const struct node *node, const char *state)
+{
+	if (node->manager >= 0 && send(node->manager, state, strlen(state), MSG_NOSIGNAL) < 0)
+		complain("cannot notify the service manager: %s", strerror(errno));
+}
+
 /* ---- signals */
 
-static void on_signal(struct node *node, int number)
+static void node_on_signal(struct node *node, int number)
 {
 	if (node->is_leaving) {
-		say(node, "stopping at once");
+		node_message(node, "stopping at once");
 		node->status = 128 + number;
 		node->is_done = true;
 		return;
 	}
-	say(node, "leaving; a second %s stops at once", number == SIGINT ? "Ctrl-C" : "signal");
+	node_message(node, "leaving; a second %s stops at once",
+		     number == SIGINT ? "Ctrl-C" : "signal");
 	node->is_leaving = true;
-	if (tfc_node_leave(node->node, on_left, node) < 0)
-		fail(node, NULL);
+	notify_manager(node, "STOPPING=1\nSTATUS=leaving the cluster");
+	if (tfc_node_leave(node->node, node_on_left, node) < 0)
+		node_fail(node, NULL);
 }
 
-static void read_signals(struct node *node)
+static void node_read_signals(struct node *node)
 {
 	struct signalfd_siginfo info;
 	while (!node->is_done && read(node->signals, &info, sizeof(info)) == sizeof(info))
-		on_signal(node, (int)info.ssi_signo);
+		node_on_signal(node, (int)info.ssi_signo);
 }
 
 /* ---- opening and running */
 
-static void report_ready(const struct node *node)
+static void node_report_ready(const struct node *node)
 {
 	const char *address = tfc_node_address(node->node, 0);
 	json_t *listen = json_array();
@@ -141,36 +179,40 @@ static void report_ready(const struct node *node)
 		print_event(json_pack("{ss ss ss sO}", "event", "node", "name", node->options->name,
 				      "state", "ready", "listen", listen));
 	json_decref(listen);
-	say(node, "node %s is ready at %s", node->options->name, address ? address : "nowhere");
+	node_message(node, "node %s is ready at %s", node->options->name,
+		     address ? address : "nowhere");
+	notify_manager(node, "READY=1");
 }
 
-static int open_ctx(struct node *node)
+static int node_open_ctx(struct node *node)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	tfc_ctx_options ctx = TFC_CTX_OPTIONS_INIT;
 	ctx.helper_dir = getenv("TFC_HELPER_DIR"); /* for helpers that are not installed yet */
-	ctx.log = on_log;
+	ctx.log = node_on_log;
 	ctx.log_user = node;
-	ctx.log_level = TFC_LOG_WARNING;
+	ctx.log_level = node->options->is_verbose ? TFC_LOG_INFO : TFC_LOG_WARNING;
 	if (tfc_ctx_new(&ctx, &error, &node->ctx) == TFC_OK)
 		return 0;
-	fail(node, error.text);
+	node_fail(node, error.text);
 	return -1;
 }
 
-static void start(struct node *node)
+static void node_start(struct node *node)
 {
 	extern char **environ;
 	const struct node_options *options = node->options;
-	const tfc_node_hooks hooks = {.size = sizeof(hooks), .user = node, .refused = on_refused};
-	if (open_ctx(node) < 0)
+	const tfc_node_hooks hooks = {.size = sizeof(hooks),
+				      .user = node,
+				      .refused = node_on_refused};
+	if (node_open_ctx(node) < 0)
 		return;
 	if (tfc_node_open_json(node->ctx, options->json, strlen(options->json), NULL,
 			       (const char *const *)environ, &hooks, &node->node) < 0 ||
-	    tfc_member_watch_open(node->node, on_member, node, &node->watch) < 0)
-		fail(node, NULL);
+	    tfc_member_watch_open(node->node, node_on_member, node, &node->watch) < 0)
+		node_fail(node, NULL);
 	else
-		report_ready(node);
+		node_report_ready(node);
 }
 
 /* A node runs for months: returns memory that was used for past requests to the system. */
@@ -186,7 +228,7 @@ static void trim_heap(void)
 #endif
 }
 
-static void run_loop(struct node *node)
+static void node_run_loop(struct node *node)
 {
 	while (!node->is_done) {
 		struct pollfd fds[] = {
@@ -195,9 +237,9 @@ static void run_loop(struct node *node)
 		};
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)
 			break;
-		read_signals(node);
+		node_read_signals(node);
 		if (!node->is_done && tfc_ctx_dispatch(node->ctx, 0) < 0)
-			fail(node, NULL);
+			node_fail(node, NULL);
 		trim_heap();
 	}
 }
@@ -212,15 +254,18 @@ int node_main(int argc, char **argv)
 		mallopt(M_MMAP_THRESHOLD, LARGE_BUFFER); /* no holes in the heap */
 #endif
 		node.signals = signals_open();
+		node.manager = open_manager();
 		if (node.signals < 0)
-			fail(&node, strerror(errno));
+			node_fail(&node, strerror(errno));
 		else
-			start(&node);
-		run_loop(&node);
+			node_start(&node);
+		node_run_loop(&node);
 		tfc_member_watch_close(node.watch);
 		tfc_node_close(node.node);
 		tfc_ctx_free(node.ctx);
 		close(node.signals);
+		if (node.manager >= 0)
+			close(node.manager);
 	}
 	node_options_end(&options);
 	return result == OPTIONS_BAD ? RUN_FAILED : node.status;

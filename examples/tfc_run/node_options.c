@@ -12,7 +12,7 @@
 
 /* ---- values of the command line */
 
-static json_t *text_of(const struct option *option, const char *value)
+static json_t *config_value(const struct option *option, const char *value)
 {
 	json_t *text = json_string(value);
 	if (!text)
@@ -22,7 +22,7 @@ static json_t *text_of(const struct option *option, const char *value)
 
 static int set_value(void *target, const struct option *option, const char *value)
 {
-	json_t *text = text_of(option, value);
+	json_t *text = config_value(option, value);
 	if (text && json_object_set_new(target, option->name, text) < 0)
 		die_without_memory();
 	return text ? 0 : -1;
@@ -30,7 +30,7 @@ static int set_value(void *target, const struct option *option, const char *valu
 
 static int set_item(void *target, const struct option *option, const char *value)
 {
-	json_t *text = text_of(option, value), *list = json_object_get(target, option->name);
+	json_t *text = config_value(option, value), *list = json_object_get(target, option->name);
 	if (!text)
 		return -1;
 	if (!list && json_object_set_new(target, option->name, list = json_array()) < 0)
@@ -58,7 +58,8 @@ static const struct option table[] = {
 	{"state", "DIR",
 	 "directory for jobs, logs and the node's identity (the default state directory)",
 	 set_value},
-	{"store", "WHERE", "where jobs are kept: local (in the state directory)", set_value},
+	{"store", "WHERE", "where jobs are kept: local (in the state directory)", set_value,
+	 .values = "local"},
 	{"ports", "LO-HI", "ports for tasks (20000-29999)", set_value},
 	{"slots", "N", "number of tasks at one time (no limit)", set_value},
 	{"memory", "BYTES", "memory for tasks that reserve some, such as 64G (no limit)",
@@ -74,7 +75,7 @@ static const struct option table[] = {
 	 "environment of tasks whose job was submitted over tcp with a key, or by another user "
 	 "over the unix socket: minimal (PATH, HOME, USER, LOGNAME, LANG) or node (all variables "
 	 "of the node) (minimal)",
-	 set_value},
+	 set_value, .values = "minimal,node"},
 	{"pass-env", "NAME",
 	 "another variable of the node for those tasks; NAME* stands for all that begin with NAME; "
 	 "may be repeated; none: no variable (LD_LIBRARY_PATH, CUDA_*, NVIDIA_*)",
@@ -111,6 +112,8 @@ static const struct option table[] = {
 	{"config", "FILE", "a file with a JSON object of these names; options override it"},
 	{"quiet", NULL, "print only errors", set_true},
 	{"json", NULL, "print one JSON object for each change of a member on stdout", set_true},
+	{"verbose", NULL, "also print resumed jobs, lost tasks, refused nodes and the like",
+	 set_true},
 	{"gossip", NULL, NULL},
 	{"join", NULL, NULL},
 };
@@ -121,21 +124,19 @@ static const struct option table[] = {
 static json_t *read_config(const char *path)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	char *text = NULL;
-	size_t capacity = 0;
-	FILE *file = fopen(path, "re");
-	ssize_t len = file ? getdelim(&text, &capacity, '\0', file) : -1; /* JSON has no NUL */
+	char *text;
+	size_t len;
 	json_t *config = NULL;
-	if (len < 0 && !(file && feof(file)))
-		complain("%s: %s", path, strerror(errno));
-	else if (tfc_node_check_json(len > 0 ? text : "", len > 0 ? (size_t)len : 0, path, &error) <
-		 0)
+	int failed = read_file(path, &text, &len);
+	if (failed) {
+		complain("%s: %s", path, strerror(failed));
+		return NULL;
+	}
+	if (tfc_node_check_json(text, len, path, &error) < 0)
 		complain("%s", error.text);
-	else if (!(config = json_loadb(text, (size_t)len, 0, NULL)))
+	else if (!(config = json_loadb(text, len, 0, NULL)))
 		die_without_memory();
 	free(text);
-	if (file)
-		fclose(file);
 	return config;
 }
 
@@ -234,6 +235,7 @@ static int check_values(struct node_options *options)
 	options->name = json_string_value(json_object_get(options->values, "name"));
 	options->is_quiet = json_is_true(json_object_get(options->values, "quiet"));
 	options->is_json = json_is_true(json_object_get(options->values, "json"));
+	options->is_verbose = json_is_true(json_object_get(options->values, "verbose"));
 	return 0;
 }
 

@@ -15,6 +15,7 @@ struct node_options {
 	const char *name; /* the node's */
 	bool is_quiet;
 	bool is_json;
+	bool is_verbose;
 };
 
 /* Reads argv[1...] and the file of --config; prints the help or an error message. Call

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <tfcluster/version.h>
 
+#include "candidates.h"
 #include "tfc_run.h"
 
 /* ---- options of every command */
@@ -77,20 +78,26 @@ static bool is_called(const struct option *option, const char *word, size_t len)
 	       strncmp(option->name, word + 2, len - 2) == 0;
 }
 
-static const struct option *find(const struct command_line *line, const char *word, size_t len,
-				 void **ret_target)
+const struct option *options_at(const struct command_line *line, size_t index, void **ret_target)
 {
-	*ret_target = NULL;
-	for (const struct option_table *table = line->tables; table->count; table++)
-		for (size_t i = 0; i < table->count; i++)
-			if (is_called(&table->options[i], word, len)) {
-				*ret_target = table->target;
-				return &table->options[i];
-			}
-	for (size_t i = 0; i < COMMON_COUNT; i++)
-		if (is_called(&common[i], word, len))
-			return &common[i];
-	return NULL;
+	const struct option_table *table = line->tables;
+	for (; table->count && index >= table->count; table++)
+		index -= table->count;
+	if (ret_target)
+		*ret_target = table->count ? table->target : NULL;
+	if (table->count)
+		return &table->options[index];
+	return index < COMMON_COUNT ? &common[index] : NULL;
+}
+
+const struct option *options_find(const struct command_line *line, const char *word, size_t len,
+				  void **ret_target)
+{
+	const struct option *option;
+	for (size_t i = 0; (option = options_at(line, i, ret_target)); i++)
+		if (is_called(option, word, len))
+			break;
+	return option;
 }
 
 static int unknown_option(const struct command_line *line, const char *word, int len)
@@ -98,11 +105,11 @@ static int unknown_option(const struct command_line *line, const char *word, int
 	char name[64];
 	int dashes = (int)strspn(word, "-");
 	snprintf(name, sizeof(name), "%.*s", len - dashes, word + dashes);
-	const char *names[128] = {common[0].name, common[1].name};
-	size_t count = COMMON_COUNT;
-	for (const struct option_table *table = line->tables; table->count; table++)
-		for (size_t i = 0; i < table->count && count < 128; i++)
-			names[count++] = table->options[i].help ? table->options[i].name : NULL;
+	const char *names[128];
+	const struct option *option;
+	size_t count = 0;
+	for (; count < 128 && (option = options_at(line, count, NULL)); count++)
+		names[count] = option->help ? option->name : NULL;
 	const char *near = nearest(name, names, count, sizeof(names[0]));
 	if (near)
 		return complain("unknown option \"%.*s\"; did you mean --%s?", len, word, near);
@@ -118,7 +125,7 @@ static int read_option(const struct command_line *line, char ***at, struct given
 	const char *word = **at;
 	size_t len = strcspn(word, "=");
 	void *target;
-	const struct option *option = find(line, word, len, &target);
+	const struct option *option = options_find(line, word, len, &target);
 	const char *value = word[len] ? word + len + 1 : NULL;
 	*at += 1;
 	if (!option)
@@ -133,6 +140,30 @@ static int read_option(const struct command_line *line, char ***at, struct given
 	return 0;
 }
 
+/* Flags of one letter may share a dash: "-aq". */
+static bool are_joined_flags(const struct command_line *line, const char *word)
+{
+	void *target;
+	size_t i = 1;
+	for (; word[1] != '-' && word[i]; i++) {
+		const struct option *option = options_find(line, (const char[]){'-', word[i], 0}, 2,
+							   &target);
+		if (!option || option->value)
+			return false;
+	}
+	return i > 2;
+}
+
+static void read_joined_flags(struct command_line *line, const char *word)
+{
+	for (size_t i = 1; word[i]; i++) {
+		struct given *given = &line->items[line->count++];
+		given->option = options_find(line, (const char[]){'-', word[i], 0}, 2,
+					     &given->target);
+		given->value = "";
+	}
+}
+
 /* The program begins at the first word that is no option. */
 static int read_all(struct command_line *line, char **argv)
 {
@@ -142,6 +173,8 @@ static int read_all(struct command_line *line, char **argv)
 		if (is_option && strcmp(*argv, "--") == 0) {
 			are_options_over = true;
 			argv++;
+		} else if (is_option && are_joined_flags(line, *argv)) {
+			read_joined_flags(line, *argv++);
 		} else if (is_option) {
 			if (read_option(line, &argv, &line->items[line->count]) < 0)
 				return -1;
@@ -154,7 +187,7 @@ static int read_all(struct command_line *line, char **argv)
 	return 0;
 }
 
-static int check_words(const struct command_line *line)
+static int check_word_count(const struct command_line *line)
 {
 	if (line->has_program)
 		return 0;
@@ -168,11 +201,18 @@ static int check_words(const struct command_line *line)
 
 enum options_result options_read(struct command_line *line, int argc, char **argv)
 {
-	line->items = calloc((size_t)argc, sizeof(*line->items));
+	size_t items = 0;
+	for (int i = 0; i < argc; i++)
+		items += strlen(argv[i]) + 1; /* "-aq" is two */
+	line->items = calloc(items, sizeof(*line->items));
 	line->words = calloc((size_t)argc + 1, sizeof(*line->words));
 	if (!line->items || !line->words) {
 		complain("out of memory");
 		return OPTIONS_BAD;
+	}
+	if (argc > 1 && strcmp(argv[1], "--complete") == 0) {
+		candidates_print(line, argv + 2);
+		return OPTIONS_HELP;
 	}
 	int result = read_all(line, argv + 1);
 	if (result == 0 && options_value(line, "help")) {
@@ -183,7 +223,7 @@ enum options_result options_read(struct command_line *line, int argc, char **arg
 		print_version();
 		return OPTIONS_HELP;
 	}
-	return result == 0 && check_words(line) == 0 ? OPTIONS_OK : OPTIONS_BAD;
+	return result == 0 && check_word_count(line) == 0 ? OPTIONS_OK : OPTIONS_BAD;
 }
 
 int options_set(const struct command_line *line)

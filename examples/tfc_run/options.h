@@ -1,6 +1,7 @@
 /*
- * The command line of one command: tables of options drive parsing, --help and the suggestions for
- * mistyped names. A command has its own table and those that it shares with others.
+ * The command line of one command: tables of options drive parsing, --help, the suggestions for
+ * mistyped names and the completion by shells. A command has its own table and those that it shares
+ * with others.
  */
 #ifndef TFC_RUN_OPTIONS_H
 #define TFC_RUN_OPTIONS_H
@@ -14,10 +15,11 @@ struct option {
 	const char *value; /* its value's name in the help; NULL: takes no value */
 	const char *help;  /* NULL: not available in this version, which an error says */
 	int (*set)(void *target, const struct option *option, const char *value); /* or NULL */
-	const char *path;  /* the job's key that it sets */
-	const char *fixed; /* the value set there if the option takes none */
-	size_t at;         /* the field of the target that it sets */
-	char letter;       /* 'f': -f is a short form; 0: none */
+	const char *path;   /* the job's key that it sets */
+	const char *fixed;  /* the value set there if the option takes none */
+	size_t at;          /* the field of the target that it sets */
+	char letter;        /* 'f': -f is a short form; 0: none */
+	const char *values; /* those that it can have, separated by commas; NULL: any */
 };
 
 struct option_table {
@@ -47,6 +49,8 @@ struct command_line {
 	/* Options end at the first word that is no option; otherwise options may be anywhere. */
 	bool has_program;
 	unsigned least, most; /* how many words it takes, without has_program */
+	/* What these words are, for candidates_print; the last one stands for all that follow. */
+	const char *operands[2];
 	/* The result of parsing: */
 	struct given *items;
 	size_t count;
@@ -54,11 +58,11 @@ struct command_line {
 	size_t word_count;
 };
 
-/* HELP: the help or version was printed; there is nothing else to do. */
+/* HELP: the help, the version or candidates were printed; there is nothing else to do. */
 enum options_result { OPTIONS_OK, OPTIONS_HELP, OPTIONS_BAD };
 
-/* Reads argv[1...]; prints the help or an error message. Sets no option yet. Strings point into
- * argv. Call options_end in every case. */
+/* Reads argv[1...]; prints the help, the candidates of --complete or an error message. Sets no
+ * option yet. Strings point into argv. Call options_end in every case. */
 enum options_result options_read(struct command_line *line, int argc, char **argv);
 
 /* Calls `set` for the given options, in order. 0, or -1 after an error message. */
@@ -68,6 +72,14 @@ int options_set(const struct command_line *line);
 enum options_result options_parse(struct command_line *line, int argc, char **argv);
 
 void options_end(struct command_line *line);
+
+/* The option that `word`, of `len` bytes, names: "--worker" or "-f"; NULL: none. */
+const struct option *options_find(const struct command_line *line, const char *word, size_t len,
+				  void **ret_target);
+
+/* The option at `index`, of the line's tables and then of those that every command has; NULL: there
+ * is none. */
+const struct option *options_at(const struct command_line *line, size_t index, void **ret_target);
 
 /* The last value of an option; NULL: not given. */
 const char *options_value(const struct command_line *line, const char *name);

@@ -1,5 +1,7 @@
 #include "output.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define PENDING_MAX 262144 /* unwritten bytes; beyond that the subscription is paused */
 #define CLEAR_LINE "\r\033[K"
 
 struct task {
@@ -56,7 +59,7 @@ void output_close(struct output *output)
 
 /* ---- tasks */
 
-static struct task *find_task(struct output *output, const tfc_event *event)
+static struct task *output_find_task(struct output *output, const tfc_event *event)
 {
 	char type[sizeof(((struct task *)NULL)->type)], *shown = printable(event->task_type, "");
 	snprintf(type, sizeof(type), "%s", shown);
@@ -159,6 +162,23 @@ void output_flush(struct output *output)
 	stream_flush(output->err);
 }
 
+bool output_is_written(const struct output *output)
+{
+	return stream_pending(output->out) == 0 && stream_pending(output->err) == 0;
+}
+
+bool output_poll(const struct output *output, int signals, tfc_ctx *ctx, int timeout_ms)
+{
+	const struct stream *out = output->out, *err = output->err;
+	struct pollfd fds[] = {
+		{.fd = signals, .events = POLLIN},
+		{.fd = ctx ? tfc_ctx_fd(ctx) : -1, .events = POLLIN},
+		{.fd = stream_pending(out) ? out->fd : -1, .events = POLLOUT},
+		{.fd = stream_pending(err) ? err->fd : -1, .events = POLLOUT},
+	};
+	return poll(fds, 4, timeout_ms) >= 0 || errno == EINTR;
+}
+
 /* ---- lines */
 
 /* Ends an unfinished line, so that another line can follow. */
@@ -171,7 +191,7 @@ static void end_open_line(struct output *output)
 
 void output_message(struct output *output, enum weight weight, const char *format, ...)
 {
-	char text[1024];
+	char text[2048];
 	va_list args;
 	if (output->is_hushed ||
 	    (weight == NOTICE && (output->options->is_quiet || output->options->is_json)))
@@ -236,7 +256,7 @@ static void begin_line(struct output *output, struct stream *to, size_t number,
 static void show_output(struct output *output, const tfc_event *event)
 {
 	struct stream *to = event->stream == TFC_STREAM_STDERR ? output->err : output->out;
-	size_t number = (size_t)(find_task(output, event) - output->tasks);
+	size_t number = (size_t)(output_find_task(output, event) - output->tasks);
 	bool goes_on = output->open_on && output->open_task == number &&
 		       output->open_stream == event->stream;
 	if (to == output->err) /* which has the status line */
@@ -279,7 +299,7 @@ static void show_json(struct output *output, const tfc_event *event)
 
 static void show_task(struct output *output, const tfc_event *event)
 {
-	find_task(output, event)->state = event->task_state;
+	output_find_task(output, event)->state = event->task_state;
 	if (event->task_state == TFC_TASK_READY && strcmp(event->task_type, "tensorboard") == 0)
 		output_message(output, NOTICE, "TensorBoard: http://%s/", event->address);
 	bool is_stalled = event->reason == TFC_END_STALLED && event->task_state < TFC_TASK_EXITED;
@@ -315,18 +335,39 @@ static void list_ignored(const tfc_event *event, char *text, size_t size)
 	}
 }
 
+/* Where the log of the task that decided the end is: "; its log: ..."; "" if it is not kept or
+ * empty. */
+static void locate_log(const struct output *output, const tfc_event *event, char *text, size_t size)
+{
+	char attempt[32] = "";
+	text[0] = '\0';
+	if (event->job_state != TFC_JOB_FAILED || !event->task_type[0] || !event->log_tail ||
+	    !event->log_tail[0])
+		return;
+	if (event->attempt > 1)
+		snprintf(attempt, sizeof(attempt), " --attempt %u", event->attempt);
+	if (output->log_dir)
+		snprintf(text, size, "; its log: %s/%s/%s-%u.*.log", output->log_dir, event->job,
+			 event->task_type, event->task_index);
+	else if (output->has_kept_logs)
+		snprintf(text, size, "; its log: \"tfc_run logs %s %s/%u%s\"", event->job,
+			 event->task_type, event->task_index, attempt);
+}
+
 /* The line includes the reason, because a status such as 124 can mean two things. */
 static void show_end(struct output *output, const tfc_event *event)
 {
-	char ignored[512];
+	char ignored[512], log[512];
 	list_ignored(event, ignored, sizeof(ignored));
+	locate_log(output, event, log, sizeof(log));
 	if (event->job_state == TFC_JOB_SUCCEEDED)
 		output_message(output, ignored[0] ? ERROR : NOTICE, "succeeded%s", ignored);
 	else if (event->reason == TFC_END_STOPPED)
 		output_message(output, ERROR, "%s%s", event->text, ignored);
 	else
-		output_message(output, ERROR, "%s (%s): %s%s", tfc_job_state_name(event->job_state),
-			       tfc_end_reason_name(event->reason), event->text, ignored);
+		output_message(output, ERROR, "%s (%s): %s%s%s",
+			       tfc_job_state_name(event->job_state),
+			       tfc_end_reason_name(event->reason), event->text, ignored, log);
 }
 
 void output_event(struct output *output, const tfc_event *event)
@@ -353,4 +394,23 @@ void output_event(struct output *output, const tfc_event *event)
 	else if (event->kind == TFC_EVENT_JOB &&
 		 (event->job_state <= TFC_JOB_RUNNING || was_stopping) && event->text[0])
 		output_message(output, NOTICE, "%s", event->text);
+}
+
+void output_sub_event(struct output *output, tfc_sub *sub, const tfc_event *event)
+{
+	output_event(output, event);
+	if (stream_pending(output->out) > PENDING_MAX)
+		output_flush(output);
+	if (stream_pending(output->out) > PENDING_MAX) {
+		tfc_sub_pause(sub);
+		output->is_paused = true;
+	}
+}
+
+void output_resume(struct output *output, tfc_sub *sub)
+{
+	if (!output->is_paused || stream_pending(output->out))
+		return;
+	output->is_paused = false;
+	tfc_sub_resume(sub);
 }

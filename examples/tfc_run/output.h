@@ -44,6 +44,9 @@ extern const size_t output_option_count;
 
 struct output {
 	const struct output_options *options;
+	/* Where a task's log is after the end, for the last line. Set after output_open. */
+	const char *log_dir; /* in a directory below this one; NULL: in none */
+	bool has_kept_logs;  /* in the node: "tfc_run logs" shows it */
 	struct stream *out;
 	/* The same as out if both lead to one terminal or pipe, so that lines stay in order. */
 	struct stream *err;
@@ -56,8 +59,9 @@ struct output {
 	struct stream *open_on; /* an unfinished line that a later event continues; NULL: none */
 	size_t open_task;
 	uint32_t open_stream;
-	char held[256]; /* a task's failure, held back because the next event may include it */
+	char held[512]; /* a task's failure, held back because the next event may include it */
 	bool is_hushed; /* no more lines of tfc_run's own */
+	bool is_paused; /* the subscription whose events are printed */
 	bool has_status;
 	char status[512]; /* the status line as it is shown; "": none */
 };
@@ -66,6 +70,11 @@ void output_open(struct output *output, const struct output_options *options);
 void output_close(struct output *output);
 
 void output_event(struct output *output, const tfc_event *event);
+
+/* Prints an event of `sub`, and pauses `sub` while standard output has too much to write: a slow
+ * reader delays this process, but no task. output_resume resumes it when all is written. */
+void output_sub_event(struct output *output, tfc_sub *sub, const tfc_event *event);
+void output_resume(struct output *output, tfc_sub *sub);
 
 /* Prints a line of tfc_run's own; a notice is not shown with --quiet or --json. */
 enum weight { NOTICE, ERROR };
@@ -77,6 +86,13 @@ void output_hush(struct output *output);
 
 /* Updates the status line and writes what can be written without blocking. */
 void output_flush(struct output *output);
+
+/* Whether nothing is left to write. */
+bool output_is_written(const struct output *output);
+
+/* Waits for the descriptors of signals and context, or until more can be written. False: poll has
+ * failed. */
+bool output_poll(const struct output *output, int signals, tfc_ctx *ctx, int timeout_ms);
 
 /* UTC with microseconds: "2026-01-31T12:00:00.000000Z". */
 #define TIME_SIZE 48

@@ -17,7 +17,7 @@ const struct option output_options[] = {
 	 FLAG(struct output_options, has_timestamps)},
 	{"no-prefix", NULL, "do not begin each line with the task",
 	 FLAG(struct output_options, has_no_prefix)},
-	{"color", "WHEN", "auto, always or never", set_color},
+	{"color", "WHEN", "auto, always or never", set_color, .values = "auto,always,never"},
 	{"quiet", NULL, "print only the tasks' lines and errors",
 	 FLAG(struct output_options, is_quiet)},
 	{"json", NULL, "print one JSON object for each event on stdout",

@@ -1,4 +1,5 @@
 /* The commands that send one request: spec, stop, rm. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,7 @@ int spec_main(int argc, char **argv)
 		{"format", "F",
 		 "tf_config, or env for all variables that describe the cluster, TFC_EPOCH "
 		 "included",
-		 set_format},
+		 set_format, .values = "tf_config,env"},
 	};
 	struct client client = {.ctx = NULL};
 	struct spec_options options = {.is_environ = false};
@@ -51,6 +52,7 @@ int spec_main(int argc, char **argv)
 			 "tf_config|env]\n\nPrints the cluster as a task's environment describes "
 			 "it.",
 		.tables = {OPTION_TABLE(table, &options), GATEWAY_OPTION_TABLE(&client.options)},
+		.operands = {"JOB", "TASK"},
 		.least = 2,
 		.most = 2,
 	};
@@ -62,6 +64,14 @@ int spec_main(int argc, char **argv)
 	return status;
 }
 
+/* ---- what stop and rm share */
+
+/* Of several jobs, each is tried; the exit status is that of the worst. */
+static int worse(int status, int other)
+{
+	return other > status ? other : status;
+}
+
 /* ---- stop */
 
 struct stop_options {
@@ -69,7 +79,7 @@ struct stop_options {
 	bool is_kill;
 };
 
-static void note_end(void *user, const tfc_event *event)
+static void on_end_event(void *user, const tfc_event *event)
 {
 	int *status = user;
 	if (event->kind == TFC_EVENT_LOST) {
@@ -80,13 +90,14 @@ static void note_end(void *user, const tfc_event *event)
 	}
 }
 
-static int await_end(struct client *client, const char *job)
+static int await_job_end(struct client *client, const char *job)
 {
 	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
 	tfc_sub *sub = NULL;
 	int status = -1;
 	options.skip_output = 1;
-	if (tfc_gateway_subscribe(client->gateway, job, &options, note_end, &status, &sub) < 0) {
+	if (tfc_gateway_subscribe(client->gateway, job, &options, on_end_event, &status, &sub) <
+	    0) {
 		complain("%s", tfc_ctx_error(client->ctx)->text);
 		return RUN_FAILED;
 	}
@@ -97,17 +108,41 @@ static int await_end(struct client *client, const char *job)
 	return status;
 }
 
-static int stop(struct client *client, const char *job, const struct stop_options *options)
+/* Sets *ret_id if the job is being stopped; the caller frees it. */
+static int stop_job(struct client *client, const char *job, const struct stop_options *options,
+		    char **ret_id)
 {
 	struct response response = {.text = NULL};
 	tfc_stop_options how = TFC_STOP_OPTIONS_INIT;
 	how.is_kill = options->is_kill;
 	int begun = tfc_gateway_stop(client->gateway, job, &how, client_on_reply, &response, NULL);
-	bool is_stopping = client_await(client, begun, &response) == 0;
-	free(response.text);
-	if (!is_stopping) /* a job that has already ended is a success; the message was printed */
-		return response.code == TFC_ESTATE ? 0 : RUN_FAILED;
-	return options->waits ? await_end(client, job) : 0;
+	if (client_await(client, begun, &response) == 0) {
+		*ret_id = response.text;
+		return 0;
+	}
+	/* A job that has already ended is a success; the message was printed. */
+	return response.code == TFC_ESTATE ? 0 : RUN_FAILED;
+}
+
+/* Stops all jobs before it waits for any. */
+static int stop_jobs(struct client *client, const struct command_line *line,
+		     const struct stop_options *options)
+{
+	char **ids = calloc(line->word_count, sizeof(*ids));
+	int status = 0;
+	if (!ids)
+		die_without_memory();
+	for (size_t i = 0; i < line->word_count; i++)
+		status = worse(status, stop_job(client, line->words[i], options, &ids[i]));
+	for (size_t i = 0; i < line->word_count; i++) {
+		int ended = ids[i] && options->waits ? await_job_end(client, ids[i]) : 0;
+		if (ids[i] && ended == 0)
+			ended = print_line(ids[i]);
+		status = worse(status, ended);
+		free(ids[i]);
+	}
+	free(ids);
+	return status;
 }
 
 int stop_main(int argc, char **argv)
@@ -121,15 +156,21 @@ int stop_main(int argc, char **argv)
 	struct stop_options options = {.waits = false};
 	struct command_line line = {
 		.command = "stop",
-		.usage = "usage: tfc_run stop [--gateway G] JOB [--wait] [--kill]\n\nStops a job: "
-			 "its tasks get TERM, and KILL after the grace period.",
+		.usage = "usage: tfc_run stop [--gateway G] JOB... [--wait] [--kill]\n\n"
+			 "Stops jobs: their tasks get TERM, and KILL after the grace period. "
+			 "Prints the "
+			 "id of each job\n"
+			 "that it has stopped. The exit status is 0 if all were stopped or had "
+			 "ended, "
+			 "else 125.",
 		.tables = {OPTION_TABLE(table, &options), GATEWAY_OPTION_TABLE(&client.options)},
+		.operands = {"LIVE-JOB"},
 		.least = 1,
-		.most = 1,
+		.most = UINT_MAX,
 	};
 	int status;
 	if (client_begin(&client, &line, argc, argv, &status))
-		status = stop(&client, line.words[0], &options);
+		status = stop_jobs(&client, &line, &options);
 	client_end(&client);
 	options_end(&line);
 	return status;
@@ -137,7 +178,7 @@ int stop_main(int argc, char **argv)
 
 /* ---- rm */
 
-static int copy_id(void *user, const tfc_reply *reply)
+static int copy_job_id(void *user, const tfc_reply *reply)
 {
 	char **ret_id = user;
 	*ret_id = strdup(reply->job->job);
@@ -148,10 +189,10 @@ static int copy_id(void *user, const tfc_reply *reply)
 
 /* The job's id, so that a request that is repeated after a lost response affects the same job. Of a
  * damaged job only the id is known. NULL after an error message. */
-static char *id_of(struct client *client, const char *job)
+static char *resolve_job_id(struct client *client, const char *job)
 {
 	char *id = NULL;
-	struct response response = {.handle = copy_id, .user = &id};
+	struct response response = {.handle = copy_job_id, .user = &id};
 	if (strlen(job) == 16 && strspn(job, "0123456789abcdef") == 16)
 		return strdup(job);
 	int begun = tfc_gateway_describe(client->gateway, job, NULL, client_on_reply, &response,
@@ -160,14 +201,14 @@ static char *id_of(struct client *client, const char *job)
 	return id;
 }
 
-static int forget(struct client *client, const char *job)
+static int forget_job(struct client *client, const char *job)
 {
 	struct response response = {.text = NULL};
-	char *id = id_of(client, job);
+	char *id = resolve_job_id(client, job);
 	if (!id)
 		return RUN_FAILED;
 	int begun = tfc_gateway_forget(client->gateway, id, NULL, client_on_reply, &response, NULL);
-	int status = client_await(client, begun, &response) < 0 ? RUN_FAILED : 0;
+	int status = client_await(client, begun, &response) < 0 ? RUN_FAILED : print_line(id);
 	free(response.text);
 	free(id);
 	return status;
@@ -178,15 +219,22 @@ int rm_main(int argc, char **argv)
 	struct client client = {.ctx = NULL};
 	struct command_line line = {
 		.command = "rm",
-		.usage = "usage: tfc_run rm [--gateway G] JOB\n\nRemoves a job that has ended, and "
-			 "its logs.",
+		.usage = "usage: tfc_run rm [--gateway G] JOB...\n\n"
+			 "Removes jobs that have ended, and their logs. Prints the id of each job "
+			 "that "
+			 "it has removed.\n"
+			 "The exit status is 0 if all were removed, else 125.",
 		.tables = {GATEWAY_OPTION_TABLE(&client.options)},
+		.operands = {"ENDED-JOB"},
 		.least = 1,
-		.most = 1,
+		.most = UINT_MAX,
 	};
 	int status;
-	if (client_begin(&client, &line, argc, argv, &status))
-		status = forget(&client, line.words[0]);
+	if (client_begin(&client, &line, argc, argv, &status)) {
+		status = 0;
+		for (size_t i = 0; i < line.word_count; i++)
+			status = worse(status, forget_job(&client, line.words[i]));
+	}
 	client_end(&client);
 	options_end(&line);
 	return status;

@@ -1,4 +1,5 @@
 /* `tfc_run start` and `attach`: a job on other machines, followed from here. */
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@ struct start {
 	tfc_job *job;
 	char *id;
 	bool is_detached;
+	bool is_explained;
 	bool stops_on_interrupt;
 	int signals; /* the descriptor from signals_open */
 };
@@ -31,6 +33,9 @@ static const struct option start_table[] = {
 	 FLAG(struct start, is_detached)},
 	{"stop-on-interrupt", NULL, "Ctrl-C stops the job instead of detaching",
 	 FLAG(struct start, stops_on_interrupt)},
+	{"explain", NULL,
+	 "print placement, ports, environment and arguments of each task, and run nothing",
+	 FLAG(struct start, is_explained)},
 };
 
 /* Prints the id first, so that it is known whatever happens later. */
@@ -58,7 +63,7 @@ struct submit {
 #define SHOW_AFTER_NS UINT64_C(1000000000)
 #define SHOW_EACH_NS UINT64_C(200000000)
 
-static void on_progress(void *user, uint64_t sent, uint64_t total)
+static void submit_on_progress(void *user, uint64_t sent, uint64_t total)
 {
 	struct submit *submit = user;
 	if (wall_ns() < submit->show_ns)
@@ -69,7 +74,7 @@ static void on_progress(void *user, uint64_t sent, uint64_t total)
 	submit->show_ns = wall_ns() + SHOW_EACH_NS;
 }
 
-static void on_submitted(void *user, const tfc_reply *reply)
+static void submit_on_reply(void *user, const tfc_reply *reply)
 {
 	struct submit *submit = user;
 	if (submit->is_shown)
@@ -78,14 +83,14 @@ static void on_submitted(void *user, const tfc_reply *reply)
 		client_on_reply(&submit->response, reply);
 		return;
 	}
-	submit->response.is_there = true;
+	submit->response.has_arrived = true;
 	submit->response.code = reply->code;
 	complain(reply->home[0] ? "interrupted before the node responded; the job may have been "
 				  "submitted (\"tfc_run ps --all\" lists it then)"
 				: "interrupted; the job was not submitted");
 }
 
-static void read_signal(const struct start *start, struct submit *submit, tfc_op *op)
+static void cancel_on_signal(const struct start *start, struct submit *submit, tfc_op *op)
 {
 	struct signalfd_siginfo info;
 	if (read(start->signals, &info, sizeof(info)) != sizeof(info))
@@ -96,32 +101,32 @@ static void read_signal(const struct start *start, struct submit *submit, tfc_op
 
 /* Dispatches until the response has arrived or a signal cancels the submit; client_await reports
  * the result. */
-static void await_answer(const struct start *start, struct submit *submit, tfc_op *op)
+static void await_submit(const struct start *start, struct submit *submit, tfc_op *op)
 {
 	struct pollfd fds[] = {
 		{.fd = start->signals, .events = POLLIN},
 		{.fd = tfc_ctx_fd(start->client.ctx), .events = POLLIN},
 	};
 	int result = 0;
-	while (!submit->response.is_there && result >= 0) {
+	while (!submit->response.has_arrived && result >= 0) {
 		poll(fds, 2, -1);
-		read_signal(start, submit, op);
+		cancel_on_signal(start, submit, op);
 		result = tfc_ctx_dispatch(start->client.ctx, 0);
 	}
 }
 
 /* 0, or the exit status after an error message. */
-static int submit(struct start *start)
+static int submit_job(struct start *start)
 {
 	struct submit submit = {.show_ns = wall_ns() + SHOW_AFTER_NS};
 	tfc_submit_options options = TFC_SUBMIT_OPTIONS_INIT;
 	if (isatty(STDERR_FILENO) && !start->output.is_quiet && !start->output.is_json)
-		options.progress = on_progress;
+		options.progress = submit_on_progress;
 	tfc_op *op = NULL;
-	int begun = tfc_gateway_submit(start->client.gateway, start->job, &options, on_submitted,
+	int begun = tfc_gateway_submit(start->client.gateway, start->job, &options, submit_on_reply,
 				       &submit, &op);
 	if (begun == TFC_OK)
-		await_answer(start, &submit, op);
+		await_submit(start, &submit, op);
 	int result = client_await(&start->client, begun, &submit.response);
 	start->id = submit.response.text;
 	if (result < 0)
@@ -140,17 +145,40 @@ static int follow_job(struct start *start, const char *job)
 		.signals = start->signals,
 	};
 	output_open(&output, &start->output);
+	output.has_kept_logs = true;
 	int status = follow(&start->client, &output, &options);
 	output_close(&output);
 	return status;
+}
+
+static int print_explanation(void *user, const tfc_reply *reply)
+{
+	const struct start *start = user;
+	signal(SIGPIPE, SIG_IGN);
+	int error = explain_print(reply, start->output.is_json);
+	if (error == EPIPE) /* the exit status of a process killed by SIGPIPE */
+		return 128 + SIGPIPE;
+	if (error)
+		complain("cannot write to standard output: %s", strerror(error));
+	return error ? RUN_FAILED : 0;
+}
+
+static int explain_job(struct start *start)
+{
+	struct response response = {.handle = print_explanation, .user = start};
+	int begun = tfc_gateway_explain(start->client.gateway, start->job, NULL, client_on_reply,
+					&response, NULL);
+	return client_await(&start->client, begun, &response) < 0 ? RUN_FAILED : response.status;
 }
 
 static int run_start(struct start *start)
 {
 	if (client_open(&start->client) < 0)
 		return RUN_FAILED;
+	if (start->is_explained)
+		return explain_job(start);
 	start->signals = signals_open();
-	int status = submit(start);
+	int status = submit_job(start);
 	if (status == 0)
 		status = print_id(start);
 	return status || start->is_detached ? status : follow_job(start, start->id);
@@ -161,9 +189,10 @@ int start_main(int argc, char **argv)
 	struct start start = {.job = NULL};
 	struct command_line line = {
 		.command = "start",
-		.usage = "usage: tfc_run start [--gateway G] [JOB OPTIONS] [--detach] [--] PROGRAM "
+		.usage = "usage: tfc_run start [--gateway G] [JOB OPTIONS] [--detach | --explain] "
+			 "[--] PROGRAM "
 			 "[ARG...]\n"
-			 "       tfc_run start [--gateway G] --job FILE [--detach]\n\n"
+			 "       tfc_run start [--gateway G] --job FILE [--detach | --explain]\n\n"
 			 "Submits a job to a node, prints its id and follows it. Ctrl-C only "
 			 "detaches.\n"
 			 "If a node does not respond after a part of the job was sent to it, "
@@ -200,6 +229,7 @@ int attach_main(int argc, char **argv)
 		.tables = {OPTION_TABLE(attach_table, &start),
 			   GATEWAY_OPTION_TABLE(&start.client.options),
 			   OUTPUT_OPTION_TABLE(&start.output)},
+		.operands = {"JOB"},
 		.least = 1,
 		.most = 1,
 	};

@@ -85,7 +85,7 @@ void stream_print(struct stream *stream, const char *format, ...)
 }
 
 /* How many bytes a write accepts without blocking, as far as can be known. */
-static size_t writable(const struct stream *stream)
+static size_t stream_writable_bytes(const struct stream *stream)
 {
 	struct pollfd poll_fd = {.fd = stream->fd, .events = POLLOUT};
 	size_t pending = stream_pending(stream);
@@ -99,7 +99,7 @@ static size_t writable(const struct stream *stream)
 void stream_flush(struct stream *stream)
 {
 	size_t len;
-	while (!stream->error && (len = writable(stream)) > 0) {
+	while (!stream->error && (len = stream_writable_bytes(stream)) > 0) {
 		ssize_t n = write(stream->fd, stream->data + stream->sent, len);
 		if (n < 0 && errno == EINTR)
 			continue;

@@ -7,7 +7,7 @@
 
 #include "tfc_run.h"
 
-static char *print(const char *format, va_list args)
+static char *format_text(const char *format, va_list args)
 {
 	char *text;
 	if (vasprintf(&text, format, args) < 0)
@@ -15,14 +15,14 @@ static char *print(const char *format, va_list args)
 	return text;
 }
 
-static char *print_printable(const char *format, va_list args)
+static char *format_printable(const char *format, va_list args)
 {
-	char *text = print(format, args), *shown = printable(text, "");
+	char *text = format_text(format, args), *shown = printable(text, "");
 	free(text);
 	return shown;
 }
 
-static void append(struct text *text, const char *more)
+static void text_append(struct text *text, const char *more)
 {
 	size_t len = strlen(more);
 	char *data = realloc(text->data, text->len + len + 1);
@@ -37,9 +37,9 @@ void text_add(struct text *text, const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
-	char *more = print(format, args);
+	char *more = format_text(format, args);
 	va_end(args);
-	append(text, more);
+	text_append(text, more);
 	free(more);
 }
 
@@ -47,18 +47,42 @@ void text_add_line(struct text *text, const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
-	char *line = print_printable(format, args);
+	char *line = format_printable(format, args);
 	va_end(args);
-	append(text, line);
-	append(text, "\n");
+	text_append(text, line);
+	text_append(text, "\n");
 	free(line);
+}
+
+void duration_text(uint64_t ms, char ret_text[DURATION_SIZE])
+{
+	static const struct {
+		uint64_t least, unit;
+		char letter;
+	} units[] = {{172800, 86400, 'd'}, {7200, 3600, 'h'}, {120, 60, 'm'}, {0, 1, 's'}};
+	uint64_t seconds = ms / 1000;
+	size_t i = 0;
+	while (seconds < units[i].least)
+		i++;
+	snprintf(ret_text, DURATION_SIZE, "%llu%c", (unsigned long long)(seconds / units[i].unit),
+		 units[i].letter);
+}
+
+void memory_text(uint64_t bytes, char ret_text[MEMORY_SIZE])
+{
+	static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
+	double size = (double)bytes;
+	size_t unit = 0;
+	for (; size >= 1024 && unit < 5; unit++)
+		size /= 1024;
+	snprintf(ret_text, MEMORY_SIZE, "%.5g%s", (double)(uint64_t)(size * 10) / 10, units[unit]);
 }
 
 void table_add(struct table *table, const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
-	char *cell = print_printable(format, args);
+	char *cell = format_printable(format, args);
 	va_end(args);
 	char **cells = reallocarray(table->cells, table->count + 1, sizeof(*cells));
 	if (!cells)

@@ -3,6 +3,7 @@
 #define TFC_RUN_TABLE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct text {
 	char *data; /* NULL while empty; freed by the caller */
@@ -13,6 +14,14 @@ void text_add(struct text *text, const char *format, ...) __attribute__((format(
 /* Adds a line, made printable, and a newline. */
 void text_add_line(struct text *text, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* A duration, rounded down: "45s", "12m", "3h", "2d". */
+#define DURATION_SIZE 32
+void duration_text(uint64_t ms, char ret_text[DURATION_SIZE]);
+
+/* An amount of memory, as one word for a table: "16GiB", "1.5GiB", "512MiB". */
+#define MEMORY_SIZE 32
+void memory_text(uint64_t bytes, char ret_text[MEMORY_SIZE]);
 
 #define TABLE_COLUMNS_MAX 16
 

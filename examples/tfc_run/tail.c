@@ -21,7 +21,7 @@ void tail_begin(struct tail *tail, uint32_t limit)
 	*tail = (struct tail){.limit = limit};
 }
 
-static uint64_t kept(const struct tail *tail, const struct tail_task *task)
+static uint64_t tail_kept(const struct tail *tail, const struct tail_task *task)
 {
 	return task->added < tail->limit ? task->added : tail->limit;
 }
@@ -29,7 +29,7 @@ static uint64_t kept(const struct tail *tail, const struct tail_task *task)
 void tail_end(struct tail *tail)
 {
 	for (size_t i = 0; i < tail->count; i++) {
-		for (uint64_t k = 0; k < kept(tail, &tail->tasks[i]); k++)
+		for (uint64_t k = 0; k < tail_kept(tail, &tail->tasks[i]); k++)
 			free(tail->tasks[i].ring[k].bytes);
 		free(tail->tasks[i].ring);
 	}
@@ -38,7 +38,7 @@ void tail_end(struct tail *tail)
 	tail->count = 0;
 }
 
-static struct tail_task *find_task(struct tail *tail, const tfc_event *event)
+static struct tail_task *tail_find_task(struct tail *tail, const tfc_event *event)
 {
 	for (size_t i = 0; i < tail->count; i++)
 		if (tail->tasks[i].index == event->task_index &&
@@ -59,7 +59,7 @@ static struct tail_task *find_task(struct tail *tail, const tfc_event *event)
 
 void tail_add(struct tail *tail, const tfc_event *event)
 {
-	struct tail_task *task = find_task(tail, event);
+	struct tail_task *task = tail_find_task(tail, event);
 	struct line *line = &task->ring[task->added % tail->limit];
 	bool is_output = event->kind == TFC_EVENT_OUTPUT;
 	size_t len = is_output ? event->data_len : 0, cursor_len = strlen(event->cursor);
@@ -80,13 +80,13 @@ void tail_add(struct tail *tail, const tfc_event *event)
 }
 
 /* The task whose next line is the oldest. */
-static struct tail_task *first_of(struct tail *tail, const uint64_t *shown)
+static struct tail_task *tail_first(struct tail *tail, const uint64_t *shown)
 {
 	struct tail_task *first = NULL;
 	uint64_t least = UINT64_MAX;
 	for (size_t i = 0; i < tail->count; i++) {
 		struct tail_task *task = &tail->tasks[i];
-		uint64_t at = task->added - kept(tail, task) + shown[i];
+		uint64_t at = task->added - tail_kept(tail, task) + shown[i];
 		if (at < task->added && task->ring[at % tail->limit].number < least) {
 			least = task->ring[at % tail->limit].number;
 			first = task;
@@ -100,9 +100,9 @@ void tail_each(struct tail *tail, struct output *output)
 	uint64_t *shown = calloc(tail->count ? tail->count : 1, sizeof(*shown));
 	if (!shown)
 		die_without_memory();
-	for (struct tail_task *task; (task = first_of(tail, shown));) {
+	for (struct tail_task *task; (task = tail_first(tail, shown));) {
 		uint64_t *of_task = &shown[task - tail->tasks];
-		uint64_t at = task->added - kept(tail, task) + (*of_task)++;
+		uint64_t at = task->added - tail_kept(tail, task) + (*of_task)++;
 		struct line *line = &task->ring[at % tail->limit];
 		line->event.task_type = task->type;
 		output_event(output, &line->event);

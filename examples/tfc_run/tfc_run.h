@@ -27,6 +27,9 @@ char *printable(const char *text, const char *keep);
  * those of the command line (--key). The caller frees it. */
 char *message_line(const char *text);
 
+/* Reads a text file, which has no NUL. The caller frees *ret_text. 0, or an errno. */
+int read_file(const char *path, char **ret_text, size_t *ret_len);
+
 /* Prints an error and exits at once, with the status of a failure of tfc_run itself. The guard,
  * which outlives this process, stops the tasks. */
 void die_without_memory(void) __attribute__((noreturn));
@@ -44,6 +47,7 @@ int signals_open(void);
 /* ---- the commands, one per file. argv[0] is the command's name; they return the exit status. */
 
 int attach_main(int argc, char **argv);
+int completion_main(int argc, char **argv);
 int describe_main(int argc, char **argv);
 int drain_main(int argc, char **argv);
 int keygen_main(int argc, char **argv);

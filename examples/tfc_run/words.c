@@ -1,6 +1,7 @@
 /*
  * Messages of tfc_run before there is an output, and suggestions for mistyped words.
  */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,6 +115,27 @@ int complain(const char *format, ...)
 	free(line);
 	free(text);
 	return -1;
+}
+
+int read_file(const char *path, char **ret_text, size_t *ret_len)
+{
+	char *text = NULL;
+	size_t capacity = 0;
+	FILE *file = fopen(path, "re");
+	ssize_t len = file ? getdelim(&text, &capacity, '\0', file) : -1;
+	int error = len >= 0 || (file && feof(file)) ? 0 : errno;
+	if (file)
+		fclose(file);
+	if (!error && len < 0 && !(text = realloc(text, 1)))
+		die_without_memory();
+	if (error) {
+		free(text);
+		return error;
+	}
+	*ret_len = len > 0 ? (size_t)len : 0;
+	text[*ret_len] = '\0';
+	*ret_text = text;
+	return 0;
 }
 
 void die_without_memory(void)

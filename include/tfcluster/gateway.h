@@ -6,10 +6,11 @@
  * tfc_sub_close cancels a tfc_gateway_run. A subscription replays the events and the output of a
  * job from the beginning, and follows the job to its end.
  *
- * `job` is a job's id, an unambiguous prefix of an id, or a name, which means the latest job with
- * that name. A name has precedence over a prefix. The reply to a request about one job may be
- * TFC_ENOENT (no such job), TFC_EINVAL (the prefix is ambiguous) or TFC_EPARSE (the job's record is
- * damaged).
+ * `job` is a job's id, an unambiguous prefix of an id, or a name. A name means the job with that
+ * name that has not ended; if all have ended, the latest. A name has precedence over a prefix. The
+ * reply to a request about one job may be TFC_ENOENT (no such job), TFC_EINVAL (the prefix is
+ * ambiguous, or several jobs with that name have not ended; the message has ids) or TFC_EPARSE (the
+ * job's record is damaged).
  *
  * Every reply may also be TFC_EACCES (the key, the user or the host's `authorize` does not permit
  * the request), TFC_EUNREACH (no node answers), TFC_ELOST (a node that the request needs cannot be
@@ -207,10 +208,10 @@ typedef struct tfc_stop_options {
 TFC_API int tfc_stop_options_init(tfc_stop_options *options, uint32_t size);
 
 /**
- * Stops a job: SIGTERM, the grace period of each task, SIGKILL. The reply comes as soon as the stop
- * has begun; subscriptions report the end. A second stop with is_kill ends the grace period.
- * Stopping a stopped job is a success. Thread: the context's. Errors in the reply: those of
- * requests about one job, TFC_ESTATE (the job has succeeded or failed).
+ * Stops a job: SIGTERM, the grace period of each task, SIGKILL. The reply, with the job's id as
+ * text, comes as soon as the stop has begun; subscriptions report the end. A second stop with
+ * is_kill ends the grace period. Stopping a stopped job is a success. Thread: the context's. Errors
+ * in the reply: those of requests about one job, TFC_ESTATE (the job has succeeded or failed).
  */
 TFC_API int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_options *options,
 			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
@@ -218,12 +219,16 @@ TFC_API int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_st
 /**
  * Explains a job without running it. The reply has tfc_reply.explanation, and the same as a JSON
  * object: strategy, name, and for each task the node, address, port, cwd, argv and env that it
- * would get. The ports are those that the pool would give now; they are not held afterwards. The
- * job id in paths and variables is all zeros. `env` has the variables that differ from the
- * node's own environment, and null for each value of secret_env; `inherited` is the number of the
- * other variables. Hooks are not called. Thread: the context's. Errors in the reply: those of
- * tfc_job_validate, of tfc_port_acquire and of tfc_spec_tf_config, TFC_ENOENT (a secret or a user
- * does not exist), TFC_ENOMEM.
+ * would get. The tasks are placed as they would be now. The ports are those that the pool of the
+ * gateway's node would give now; they are not held afterwards. For a task on another machine, port,
+ * paths and variables are an example, made as that node would if it had the options of the
+ * gateway's node. The job id in paths and variables is all zeros. `env` has the variables that
+ * differ from the node's own environment, and null for each value of secret_env; `inherited` is the
+ * number of the other variables. Hooks are not called. Thread: the context's. Errors in the reply:
+ * those of tfc_job_validate, of tfc_port_acquire and of tfc_spec_tf_config, TFC_EEXHAUSTED (the job
+ * would wait; the text says for what), TFC_ENOENT (a secret or a user does not exist, or the only
+ * node can never run the job), TFC_ENOTSUP (the job follows an upstream, and there are several
+ * nodes), TFC_ENOMEM.
  */
 TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,
 				const tfc_request_options *options, tfc_reply_fn fn, void *user,
@@ -235,9 +240,9 @@ TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,
  *
  * `jobs` has for each job: job (the id), name, state, text, maintainer (a node), generation, epoch,
  * submitted, started, ended, age_s, task_count, ready (the number of ready tasks), restarts (of all
- * its tasks) and nodes (where its tasks are, at most 64). An ended job also has reason, exit and
- * decided_by. Times are UTC, "2026-11-23T08:44:54.000000Z". A job whose record in the store is
- * damaged has the state "damaged", and its text says what is wrong.
+ * its tasks), incidents (see tfc_job_info) and nodes (where its tasks are, at most 64). An ended
+ * job also has reason, exit and decided_by. Times are UTC, "2026-11-23T08:44:54.000000Z". A job
+ * whose record in the store is damaged has the state "damaged", and its text says what is wrong.
  *
  * `not_asked` has node and reason of each node whose jobs are missing, because it cannot be
  * reached, does not answer within 3 s, or refuses. Thread: the context's. Errors: those of all
@@ -416,6 +421,10 @@ typedef struct tfc_event {
 	uint64_t version;  /* of the job's state: grows with each change, also over restarts of its
 			      node; from 1 */
 	uint64_t restarts; /* of its tasks, in all */
+
+	/* END of a failed job: the line of the deciding task's output that names the reason, such
+	 * as the exception of a traceback, at most 511 bytes; or "" */
+	const char *error_line;
 } tfc_event;
 
 /**
@@ -473,8 +482,8 @@ TFC_API int tfc_subscribe_options_init(tfc_subscribe_options *options, uint32_t 
  * The caller owns *ret_sub. Thread: the context's. Errors: TFC_EINVAL (gateway, fn or ret_sub is
  * NULL), TFC_ENOTSUP, TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK. A job or cursor that
  * cannot be followed is reported by TFC_EVENT_LOST in a later dispatch, wherever the job is:
- * TFC_ENOENT (no such job), TFC_EINVAL (the cursor is not valid, or more than one job id begins
- * with `job`), TFC_EPARSE (the job's record is damaged), those of every reply.
+ * TFC_ENOENT (no such job), TFC_EINVAL (the cursor is not valid, or `job` is ambiguous), TFC_EPARSE
+ * (the job's record is damaged), those of every reply.
  */
 TFC_API int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 				  const tfc_subscribe_options *options, tfc_event_fn fn, void *user,

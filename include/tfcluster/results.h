@@ -146,6 +146,9 @@ typedef struct tfc_job_info {
 	const void *tasks;
 	uint32_t described_tasks; /* structs at `tasks`: task_count or 0 */
 	uint32_t task_size;       /* bytes from one of them to the next */
+	/* The ends and moves of tasks that caused `restarts`: when a group of four tasks restarts
+	 * because one of them has died, that is one incident and four restarts. */
+	uint64_t incidents;
 } tfc_job_info;
 
 /* A node whose jobs are missing in a list. */

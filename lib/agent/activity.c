@@ -28,15 +28,7 @@ struct seen_processes {
 
 /* ---- /proc */
 
-/* False, with an empty text, when there is nothing to read. */
-static bool read_file(pid_t pid, const char *name, char *text, size_t size)
-{
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return tfc__read_text(path, text, size) > 0;
-}
-
-static uint64_t cpu_ms(const struct tfc__proc_stat *process)
+static uint64_t process_cpu_ms(const struct tfc__proc_stat *process)
 {
 	long hertz = sysconf(_SC_CLK_TCK);
 	return process->ticks * 1000 / (uint64_t)(hertz > 0 ? hertz : 100);
@@ -48,20 +40,16 @@ char tfc__activity_process_state(pid_t pid)
 	return tfc__proc_stat_read(pid, &process) == 0 ? process.state : 0;
 }
 
-static bool is_stopped(const struct tfc__proc_stat *process)
-{
-	return process->state == 'T' || process->state == 't';
-}
-
-static bool see(void *user, pid_t pid)
+static bool inspect_process(void *user, pid_t pid)
 {
 	struct seen_processes *seen = user;
 	struct tfc__proc_stat process;
 	if (tfc__proc_stat_read(pid, &process) < 0 || process.state == 'Z' ||
 	    strncmp(process.name, "tfc-", 4) == 0)
 		return true;
-	seen->cpu_ms += cpu_ms(&process);
-	if (!seen->stopped.pid && is_stopped(&process))
+	seen->cpu_ms += process_cpu_ms(&process);
+	bool is_stopped = process.state == 'T' || process.state == 't';
+	if (!seen->stopped.pid && is_stopped)
 		seen->stopped = process;
 	/* Of two with equal CPU time, the child: its parent waits for it. */
 	if (!seen->count || process.ticks >= seen->busiest.ticks)
@@ -69,21 +57,21 @@ static bool see(void *user, pid_t pid)
 	return ++seen->count < PROCESSES_MAX;
 }
 
-static pid_t root_of(const struct agent_task *task)
+static pid_t task_root_pid(const struct agent_task *task)
 {
 	return task->attempt_state == ATTEMPT_STARTED ? tfc__process_shim(task->process) : 0;
 }
 
-static void see_all(const struct agent_task *task, struct seen_processes *seen)
+static void inspect_processes(const struct agent_task *task, struct seen_processes *seen)
 {
 	*seen = (struct seen_processes){0};
-	if (root_of(task))
-		tfc__owner_each_in_tree(root_of(task), see, seen);
+	if (task_root_pid(task))
+		tfc__owner_each_in_tree(task_root_pid(task), inspect_process, seen);
 }
 
 /* ---- CPU time */
 
-static void mark(struct agent_task *task, const struct seen_processes *seen)
+static void set_activity_mark(struct agent_task *task, const struct seen_processes *seen)
 {
 	task->mark = (struct activity_mark){tfc__now(), seen->cpu_ms};
 }
@@ -97,8 +85,8 @@ void tfc__activity_begin(struct agent_task *task)
 void tfc__activity_mark(struct agent_task *task)
 {
 	struct seen_processes seen;
-	see_all(task, &seen);
-	mark(task, &seen);
+	inspect_processes(task, &seen);
+	set_activity_mark(task, &seen);
 }
 
 /* Of one CPU, since the last mark; -1: unknown. */
@@ -118,10 +106,10 @@ static bool is_busy(const struct seen_processes *seen, int percent)
 
 /* ---- text */
 
-static void add(char *text, size_t size, const char *format, ...)
+static void activity_addf(char *text, size_t size, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static void add(char *text, size_t size, const char *format, ...)
+static void activity_addf(char *text, size_t size, const char *format, ...)
 {
 	size_t len = strlen(text);
 	va_list args;
@@ -130,15 +118,15 @@ static void add(char *text, size_t size, const char *format, ...)
 	va_end(args);
 }
 
-static void add_who(const struct agent_task *task, const struct tfc__proc_stat *process, char *text,
-		    size_t size)
+static void add_process(const struct agent_task *task, const struct tfc__proc_stat *process,
+			char *text, size_t size)
 {
 	if (process->pid != task->pid)
-		add(text, size, " (%s, pid %d)", process->name, (int)process->pid);
+		activity_addf(text, size, " (%s, pid %d)", process->name, (int)process->pid);
 }
 
 /* What it sleeps on in the kernel: the function names most frequent in wchan, as text. */
-static const char *sleep_in_words(const char *wchan)
+static const char *sleep_text(const char *wchan)
 {
 	static const struct {
 		const char *part;
@@ -171,15 +159,16 @@ static const char *sleep_in_words(const char *wchan)
 
 static void add_sleep(const struct tfc__proc_stat *process, char *text, size_t size)
 {
-	char wchan[64];
-	read_file(process->pid, "wchan", wchan, sizeof(wchan));
-	const char *words = sleep_in_words(wchan);
+	char path[64], wchan[64];
+	snprintf(path, sizeof(path), "/proc/%d/wchan", (int)process->pid);
+	tfc__read_text(path, wchan, sizeof(wchan));
+	const char *words = sleep_text(wchan);
 	if (words)
-		add(text, size, ", %s", words);
+		activity_addf(text, size, ", %s", words);
 	else if (wchan[0] && strcmp(wchan, "0") != 0)
-		add(text, size, ", sleeps in %s", wchan);
+		activity_addf(text, size, ", sleeps in %s", wchan);
 	if (process->state == 'D')
-		add(text, size, ", cannot be interrupted");
+		activity_addf(text, size, ", cannot be interrupted");
 }
 
 /*
@@ -198,7 +187,7 @@ static void add_newest_library(pid_t pid, char *text, size_t size)
 		is_found = slash && so > slash;
 		if (is_found) {
 			slash[1 + strcspn(slash + 1, " \n")] = '\0';
-			add(text, size, ", newest library %.40s", slash + 1);
+			activity_addf(text, size, ", newest library %.40s", slash + 1);
 		}
 	}
 	free(line);
@@ -208,7 +197,7 @@ static void add_newest_library(pid_t pid, char *text, size_t size)
 
 /* ---- listeners on other ports */
 
-struct elsewhere {
+struct other_listeners {
 	struct tfc__sought sockets[64];
 	uint16_t ports[64];
 	size_t count;
@@ -216,7 +205,7 @@ struct elsewhere {
 
 static void note_listener(void *user, uint16_t port, uint32_t uid, uint32_t inode)
 {
-	struct elsewhere *all = user;
+	struct other_listeners *all = user;
 	if (all->count == sizeof(all->ports) / sizeof(all->ports[0]))
 		return;
 	all->sockets[all->count] = (struct tfc__sought){.inode = inode, .uid = uid};
@@ -226,10 +215,10 @@ static void note_listener(void *user, uint16_t port, uint32_t uid, uint32_t inod
 /* Another port that the task listens on; 0: none. */
 static uint16_t find_other_port(const struct agent_task *task)
 {
-	struct elsewhere all = {.count = 0};
+	struct other_listeners all = {.count = 0};
 	if (tfc__port_each_listener(task->job->agent->ctx, 1, UINT16_MAX, note_listener, &all) <
 		    0 ||
-	    !all.count || tfc__owner_find_in_tree(root_of(task), all.sockets, all.count))
+	    !all.count || tfc__owner_find_in_tree(task_root_pid(task), all.sockets, all.count))
 		return 0;
 	for (size_t i = 0; i < all.count; i++)
 		if (all.sockets[i].pid && all.ports[i] != task->port) /* its own may be new */
@@ -242,7 +231,7 @@ static uint16_t find_other_port(const struct agent_task *task)
 bool tfc__activity_is_stopped(const struct agent_task *task)
 {
 	struct seen_processes seen;
-	see_all(task, &seen);
+	inspect_processes(task, &seen);
 	return seen.stopped.pid != 0;
 }
 
@@ -252,8 +241,9 @@ static bool describe_stop(const struct agent_task *task, const struct seen_proce
 {
 	if (!seen->stopped.pid)
 		return false;
-	add(text, size, seen->stopped.state == 't' ? "held by a debugger" : "stopped (SIGSTOP)");
-	add_who(task, &seen->stopped, text, size);
+	activity_addf(text, size,
+		      seen->stopped.state == 't' ? "held by a debugger" : "stopped (SIGSTOP)");
+	add_process(task, &seen->stopped, text, size);
 	return true;
 }
 
@@ -261,22 +251,22 @@ void tfc__activity_describe_stop(const struct agent_task *task, char *text, size
 {
 	struct seen_processes seen;
 	text[0] = '\0';
-	see_all(task, &seen);
+	inspect_processes(task, &seen);
 	describe_stop(task, &seen, text, size);
 }
 
-static void describe_start(struct agent_task *task, const struct seen_processes *seen, int percent,
-			   char *text, size_t size)
+static void describe_starting(struct agent_task *task, const struct seen_processes *seen,
+			      int percent, char *text, size_t size)
 {
 	uint16_t port = find_other_port(task);
 	if (port) {
-		add(text, size, "listens on %u, not on %u", port, task->port);
+		activity_addf(text, size, "listens on %u, not on %u", port, task->port);
 		return;
 	}
-	add(text, size, is_busy(seen, percent) ? "loading" : "not listening");
-	add_who(task, &seen->busiest, text, size);
+	activity_addf(text, size, is_busy(seen, percent) ? "loading" : "not listening");
+	add_process(task, &seen->busiest, text, size);
 	if (percent >= 0)
-		add(text, size, ", %d %% of a CPU", percent);
+		activity_addf(text, size, ", %d %% of a CPU", percent);
 	if (is_busy(seen, percent))
 		add_newest_library(seen->busiest.pid, text, size);
 	else
@@ -286,15 +276,15 @@ static void describe_start(struct agent_task *task, const struct seen_processes 
 static void describe_silence(struct agent_task *task, const struct seen_processes *seen,
 			     int percent, char *text, size_t size)
 {
-	add(text, size, is_busy(seen, percent) ? "works" : "idle");
-	add_who(task, &seen->busiest, text, size);
+	activity_addf(text, size, is_busy(seen, percent) ? "works" : "idle");
+	add_process(task, &seen->busiest, text, size);
 	if (percent >= 0)
-		add(text, size, ", %d %% of a CPU", percent);
+		activity_addf(text, size, ", %d %% of a CPU", percent);
 	if (!is_busy(seen, percent))
 		add_sleep(&seen->busiest, text, size);
 }
 
-static const char *stage_before(const struct agent_task *task)
+static const char *stage_before_start(const struct agent_task *task)
 {
 	switch (task->attempt_state) {
 	case ATTEMPT_QUEUED:
@@ -313,18 +303,18 @@ void tfc__activity_describe(struct agent_task *task, char *text, size_t size)
 {
 	struct seen_processes seen;
 	text[0] = '\0';
-	see_all(task, &seen);
+	inspect_processes(task, &seen);
 	int percent = cpu_percent(task, &seen);
 	if (percent >= 0 || seen.cpu_ms < task->mark.cpu_ms) /* else the mark is too recent */
-		mark(task, &seen);
+		set_activity_mark(task, &seen);
 	if (!seen.count) {
-		add(text, size, "%s", stage_before(task));
+		activity_addf(text, size, "%s", stage_before_start(task));
 		return;
 	}
 	if (describe_stop(task, &seen, text, size))
 		return;
 	if (!tfc__agent_is_ready(task) && task->hold)
-		describe_start(task, &seen, percent, text, size);
+		describe_starting(task, &seen, percent, text, size);
 	else
 		describe_silence(task, &seen, percent, text, size);
 }

@@ -20,7 +20,7 @@ static char *copy_or(const char *text, const char *fallback)
 	return strdup(text ? text : fallback);
 }
 
-static int copy_options(struct tfc__agent *agent, const struct tfc__agent_options *options)
+static int agent_copy_options(struct tfc__agent *agent, const struct tfc__agent_options *options)
 {
 	agent->name = copy_or(options->name, "local");
 	agent->host = copy_or(options->host, DEFAULT_HOST);
@@ -54,7 +54,7 @@ static int check_host(const struct tfc__agent *agent, tfc_error *error)
 }
 
 /* The absolute path of an existing file, or of one that could be created; NULL and errno. */
-static char *real_place(char *path)
+static char *absolute_path(char *path)
 {
 	char *real = realpath(path, NULL);
 	if (real || errno != ENOENT)
@@ -83,7 +83,7 @@ static int check_log_dir(struct tfc__agent *agent, tfc_error *error)
 	struct stat status;
 	if (!agent->log_dir)
 		return TFC_OK;
-	char *absolute = real_place(agent->log_dir);
+	char *absolute = absolute_path(agent->log_dir);
 	if (!absolute)
 		return tfc__fail_errno(error, "agent", errno, "cannot open log directory \"%s\"",
 				       agent->log_dir);
@@ -153,7 +153,7 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 	tfc__incarnation_init(agent);
 	tfc__work_init(&agent->guard_is_free, ctx, tfc__waiting_resume);
 
-	int code = copy_options(agent, options);
+	int code = agent_copy_options(agent, options);
 	if (code < 0) {
 		tfc__fail_nomem(error, "agent");
 		goto fail;

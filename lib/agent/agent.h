@@ -2,8 +2,8 @@
  * The agent: the tasks of this machine. For each task it holds the port, unpacks the bundle,
  * renders the environment, runs the process, watches for its listener and reports the result.
  *
- * The agent decides nothing: the maintainer sends it orders, and every order is answered by an
- * event. Events come only inside dispatch, never inside the call that gave the order.
+ * The agent decides nothing: it carries out the maintainer's orders, and reports as events what
+ * they led to. Events come only inside dispatch, never inside the call that gave the order.
  */
 #ifndef TFC_AGENT_AGENT_H
 #define TFC_AGENT_AGENT_H
@@ -56,9 +56,9 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 		    struct tfc__agent **ret_agent);
 void tfc__agent_close(struct tfc__agent *agent); /* close its jobs first */
 const char *tfc__agent_name(const struct tfc__agent *agent);
-uint32_t tfc__agent_taken(const struct tfc__agent *agent); /* slots in use */
+uint32_t tfc__agent_slots_used(const struct tfc__agent *agent); /* slots in use */
 /* Describes the slots in use: "2 tasks of JOB, 1 task of JOB". */
-void tfc__agent_taken_text(const struct tfc__agent *agent, char *text, size_t size);
+void tfc__agent_slots_text(const struct tfc__agent *agent, char *text, size_t size);
 /* The longest grace, in seconds, of any open job's tasks. */
 double tfc__agent_longest_grace_s(const struct tfc__agent *agent);
 /* `emptied` is scheduled whenever the last slot is released; NULL: never. Borrowed. */
@@ -98,14 +98,23 @@ int tfc__agent_job_open(struct tfc__agent *agent, const struct tfc__agent_job_in
 			tfc__agent_fn fn, void *user, tfc_error *error,
 			struct tfc__agent_job **ret_job);
 
+/* The place of a task of a job that is explained. */
+struct tfc__agent_place {
+	const char *node; /* NULL: this node */
+	char host[256];   /* in addresses on that node; "": not known, as if it were this machine */
+};
+
 /*
  * Reports what each of the job's tasks would run with (tfc_gateway_explain); nothing is run or left
  * behind. The plans grow with the square of the number of tasks: `fn` stops the call by returning
- * an error below 0; it then has filled in *error. A plan is borrowed during `fn`.
+ * an error below 0; it then has filled in *error. A plan is borrowed during `fn`. places: per task;
+ * NULL: all are on this node. The port of a task on another machine is an example: the node there
+ * has a pool of its own.
  */
 typedef int (*tfc__agent_plan_fn)(void *user, const tfc_task_plan *plan);
 int tfc__agent_explain(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
-		       tfc__agent_plan_fn fn, void *user, tfc_error *error);
+		       const struct tfc__agent_place *places, tfc__agent_plan_fn fn, void *user,
+		       tfc_error *error);
 
 /*
  * Kills all running processes, releases the job's ports, removes its private directories. NULL is a

@@ -10,8 +10,8 @@
 #include "base/fail.h"
 #include "base/file.h"
 
-#define SETTLED_AT_ONCE 64 /* tasks per dispatch */
-#define REMOVED_AT_ONCE 64 /* up to so many tasks, directories are removed in this process */
+#define INSPECTED_AT_ONCE 64 /* tasks per dispatch */
+#define REMOVED_AT_ONCE 64   /* up to so many tasks, directories are removed in this process */
 
 /* ---- events */
 
@@ -39,7 +39,7 @@ void tfc__agent_reply(struct agent_task *task, enum reply kind)
  * A port that another program or this job itself holds stays unavailable; one that another job
  * holds, and other failures, may be temporary.
  */
-static bool is_lasting(const struct agent_task *task)
+static bool is_hold_failure_lasting(const struct agent_task *task)
 {
 	int code = task->error->code;
 	if (code != TFC_EEXHAUSTED && code != TFC_EBUSY)
@@ -107,7 +107,7 @@ static void deliver_reply(struct tfc__work *work)
 		event.missing = job->refused_holds;
 		event.ports = job->pool_holds;
 		job->portless = NULL;
-		event.is_lasting = is_lasting(task);
+		event.is_lasting = is_hold_failure_lasting(task);
 		break;
 	case REPLY_REFUSED:
 		event.kind = TFC__AGENT_REFUSED;
@@ -134,7 +134,7 @@ void tfc__agent_task_info(const struct agent_task *task, tfc_task_info *ret_info
 
 /* ---- opening and closing */
 
-static int make_dirs(struct tfc__agent_job *job, tfc_error *error)
+static int agent_job_create_dirs(struct tfc__agent_job *job, tfc_error *error)
 {
 	const char *logs = job->agent->log_dir;
 	if (logs && mkdir(logs, 0777) < 0 && errno != EEXIST)
@@ -173,8 +173,8 @@ static void init_tasks(struct tfc__agent_job *job)
 static void deliver_states(struct tfc__work *work);
 
 /* Creates the struct; nothing of the job is created or run yet. */
-static int new_job(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
-		   struct tfc__agent_job **ret_job, tfc_error *error)
+static int agent_job_new(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
+			 struct tfc__agent_job **ret_job, tfc_error *error)
 {
 	struct tfc__agent_job *job = calloc(1, sizeof(*job));
 	if (!job)
@@ -209,12 +209,13 @@ int tfc__agent_job_open(struct tfc__agent *agent, const struct tfc__agent_job_in
 			struct tfc__agent_job **ret_job)
 {
 	struct tfc__agent_job *job;
-	int code = new_job(agent, info, &job, error);
+	int code = agent_job_new(agent, info, &job, error);
 	if (code < 0)
 		return code;
 	job->fn = fn;
 	job->user = user;
-	if ((code = make_dirs(job, error)) < 0 || (code = tfc__limits_begin(job, error)) < 0 ||
+	if ((code = agent_job_create_dirs(job, error)) < 0 ||
+	    (code = tfc__limits_begin(job, error)) < 0 ||
 	    (code = tfc__stacks_prepare(job, error)) < 0 ||
 	    (code = tfc__bundle_begin(job, error)) < 0) {
 		tfc__agent_job_close(job);
@@ -228,7 +229,7 @@ int tfc__agent_plan_job(struct tfc__agent *agent, const struct tfc__agent_job_in
 			tfc_error *error, struct tfc__agent_job **ret_job)
 {
 	struct tfc__agent_job *job;
-	int code = new_job(agent, info, &job, error);
+	int code = agent_job_new(agent, info, &job, error);
 	if (code < 0)
 		return code;
 	job->is_plan = true;
@@ -253,13 +254,13 @@ void tfc__agent_job_end(struct tfc__agent_job *job)
 static void remove_run_dir(struct tfc__agent_job *job)
 {
 	struct tfc__agent *agent = job->agent;
-	char gone[PATH_MAX];
-	snprintf(gone, sizeof(gone), "%s.%u", job->run_dir, ++agent->removed);
+	char renamed[PATH_MAX];
+	snprintf(renamed, sizeof(renamed), "%s.%u", job->run_dir, ++agent->removed);
 	if (agent->is_closing || job->task_count <= REMOVED_AT_ONCE ||
-	    rename(job->run_dir, gone) < 0)
+	    rename(job->run_dir, renamed) < 0)
 		tfc__remove_tree(job->run_dir);
-	else if (tfc__removal_begin(agent, gone, -1) < 0)
-		tfc__remove_tree(gone);
+	else if (tfc__removal_begin(agent, renamed, -1) < 0)
+		tfc__remove_tree(renamed);
 }
 
 void tfc__agent_job_close(struct tfc__agent_job *job)
@@ -292,12 +293,24 @@ void tfc__agent_job_close(struct tfc__agent_job *job)
 	free(job->log_dir);
 	free(job->tasks);
 	tfc_spec_free(job->spec);
+	tfc__strv_fini(&job->hosts);
 	free(job->states);
 	free(job->errors);
 	free(job);
 }
 
 /* ---- ports */
+
+int tfc__agent_set_address(struct agent_task *task, const char *host)
+{
+	const char *format = strchr(host, ':') ? "[%s]:%u" : "%s:%u"; /* brackets: IPv6 */
+	char *address;
+	if (asprintf(&address, format, host, task->port) < 0)
+		return tfc__fail_nomem(task->error, "agent");
+	free(task->address);
+	task->address = address;
+	return TFC_OK;
+}
 
 /* Ensures that the guard holds the task's port, for the first time or again. */
 int tfc__agent_hold_port(struct agent_task *task)
@@ -311,7 +324,7 @@ int tfc__agent_hold_port(struct agent_task *task)
 		task->job->holds += code == TFC_OK;
 		task->job->pool_holds += code == TFC_OK && !task->role->port;
 	} else if (tfc__port_is_lost(task->hold)) {
-		code = tfc__port_retake(task->hold);
+		code = tfc__port_reacquire(task->hold);
 	} else {
 		return TFC_OK;
 	}
@@ -322,13 +335,7 @@ int tfc__agent_hold_port(struct agent_task *task)
 		return code;
 	}
 	task->port = tfc_port_hold_number(task->hold);
-	const char *format = strchr(agent->host, ':') ? "[%s]:%u" : "%s:%u"; /* brackets: IPv6 */
-	char *address;
-	if (asprintf(&address, format, agent->host, task->port) < 0)
-		return tfc__fail_nomem(task->error, "agent");
-	free(task->address);
-	task->address = address;
-	return TFC_OK;
+	return tfc__agent_set_address(task, agent->host);
 }
 
 void tfc__agent_hold(struct tfc__agent_job *job, uint32_t number, uint32_t hold)
@@ -395,13 +402,13 @@ void tfc__agent_stop(struct tfc__agent_job *job, uint32_t number, uint32_t grace
  * Each task is inspected once after the query, in batches. A task that is dead but not yet reported
  * delays the response: its EXITED comes first.
  */
-static bool settle_states(struct tfc__agent_job *job)
+static bool inspect_states(struct tfc__agent_job *job)
 {
-	uint32_t end = job->settled + SETTLED_AT_ONCE;
-	for (; job->settled < job->task_count; job->settled++) {
-		const struct agent_task *task = &job->tasks[job->settled];
-		uint8_t *state = &job->states[job->settled];
-		if (job->settled == end) {
+	uint32_t end = job->known_states + INSPECTED_AT_ONCE;
+	for (; job->known_states < job->task_count; job->known_states++) {
+		const struct agent_task *task = &job->tasks[job->known_states];
+		uint8_t *state = &job->states[job->known_states];
+		if (job->known_states == end) {
 			tfc__work_schedule(&job->delivery);
 			return false;
 		}
@@ -420,7 +427,7 @@ static bool settle_states(struct tfc__agent_job *job)
 static void deliver_states(struct tfc__work *work)
 {
 	struct tfc__agent_job *job = tfc__container_of(work, struct tfc__agent_job, delivery);
-	if (!job->query || !settle_states(job))
+	if (!job->query || !inspect_states(job))
 		return;
 	for (uint32_t i = 0; i < job->task_count; i++)
 		if (!job->tasks[i].process) /* it has ended since it was inspected */
@@ -433,7 +440,7 @@ static void deliver_states(struct tfc__work *work)
 	job->fn(job->user, &event);
 }
 
-void tfc__agent_respond_when_settled(struct tfc__agent_job *job)
+void tfc__agent_continue_query(struct tfc__agent_job *job)
 {
 	if (job->query)
 		tfc__work_schedule(&job->delivery);
@@ -442,7 +449,7 @@ void tfc__agent_respond_when_settled(struct tfc__agent_job *job)
 void tfc__agent_query(struct tfc__agent_job *job, uint32_t query)
 {
 	job->query = query;
-	job->settled = 0;
+	job->known_states = 0;
 	tfc__agent_after_previous(job->agent, &job->delivery);
 }
 

@@ -55,7 +55,7 @@ extern const struct tfc__agent_ops tfc__local_agent_ops; /* agent is a struct tf
  *   LOST         the tasks are lost for good: the node was down and its lease is over, or it came
  *                back without them; text has the reason. No EXITED comes for them
  *   UNREACHABLE  outstanding orders and queries stay pending
- *   REACHABLE    the node answers again, and its tasks are as they were
+ *   REACHABLE    the node responds again, and its tasks are as they were
  *   FENCED       the node has seen a higher epoch: this maintainer must give up the job
  *
  * After LOST or FENCED the handle accepts only log_open, log_tail and job_close.

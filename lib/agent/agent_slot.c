@@ -6,6 +6,7 @@
 
 #include "agent/internal.h"
 #include "base/fail.h"
+#include "base/text.h"
 
 int tfc__slot_acquire(struct agent_task *task)
 {
@@ -13,23 +14,25 @@ int tfc__slot_acquire(struct agent_task *task)
 	uint64_t memory = task->role->memory;
 	if (task->has_slot || task->job->is_plan)
 		return TFC_OK;
-	if (agent->slots && agent->slots_taken >= agent->slots)
+	if (agent->slots && agent->slots_used >= agent->slots)
 		return tfc__fail(task->error, TFC_EAGAIN, "agent", 0,
 				 "node %s is full: all %u slots are in use", agent->name,
 				 agent->slots);
-	if (agent->memory && memory > agent->memory - agent->memory_taken)
+	if (agent->memory && memory > agent->memory - agent->memory_used) {
+		char free[TFC__MEMORY_TEXT_SIZE], all[TFC__MEMORY_TEXT_SIZE];
+		tfc__memory_text(agent->memory - agent->memory_used, free);
+		tfc__memory_text(agent->memory, all);
 		return tfc__fail(task->error, TFC_EAGAIN, "agent", 0,
-				 "node %s is full: %llu of its %llu bytes of memory are free",
-				 agent->name,
-				 (unsigned long long)(agent->memory - agent->memory_taken),
-				 (unsigned long long)agent->memory);
+				 "node %s is full: %s of its %s of memory are free", agent->name,
+				 free, all);
+	}
 	if (task->role->gpus > agent->gpus.free_count)
 		return tfc__fail(task->error, TFC_EAGAIN, "agent", 0,
 				 "node %s is full: %u of its %zu GPUs are free, %u are needed",
 				 agent->name, agent->gpus.free_count, agent->gpus.ids.count,
 				 task->role->gpus);
-	agent->slots_taken++;
-	agent->memory_taken += memory;
+	agent->slots_used++;
+	agent->memory_used += memory;
 	tfc__gpus_claim(task);
 	task->has_slot = true;
 	return TFC_OK;
@@ -42,8 +45,8 @@ void tfc__slot_release(struct agent_task *task)
 	task->has_slot = false;
 	tfc__gpus_release(task);
 	struct tfc__agent *agent = task->job->agent;
-	agent->memory_taken -= task->role->memory;
-	if (--agent->slots_taken == 0 && agent->emptied)
+	agent->memory_used -= task->role->memory;
+	if (--agent->slots_used == 0 && agent->emptied)
 		tfc__work_schedule(agent->emptied);
 }
 
@@ -52,7 +55,7 @@ void tfc__agent_on_empty(struct tfc__agent *agent, struct tfc__work *emptied)
 	agent->emptied = emptied;
 }
 
-void tfc__agent_taken_text(const struct tfc__agent *agent, char *text, size_t size)
+void tfc__agent_slots_text(const struct tfc__agent *agent, char *text, size_t size)
 {
 	size_t len = 0;
 	text[0] = '\0';
@@ -83,7 +86,7 @@ double tfc__agent_longest_grace_s(const struct tfc__agent *agent)
 	return longest;
 }
 
-uint32_t tfc__agent_taken(const struct tfc__agent *agent)
+uint32_t tfc__agent_slots_used(const struct tfc__agent *agent)
 {
-	return agent->slots_taken;
+	return agent->slots_used;
 }

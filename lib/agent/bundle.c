@@ -28,9 +28,9 @@ char *tfc__bundle_dir(const struct agent_task *task)
 /*
  * Runs tfc-bundle VERB FROM [TO [OWNER]]; the last line of its output has the reason of a failure.
  */
-static int run_tool(struct tfc__agent_job *job, const char *const words[4], const char *log_name,
-		    const struct tfc__run_terms *run_terms, tfc_process_fn fn, void *user,
-		    tfc_process **ret_process)
+static int bundle_run_tool(struct tfc__agent_job *job, const char *const words[4],
+			   const char *log_name, const struct tfc__run_terms *run_terms,
+			   tfc_process_fn fn, void *user, tfc_process **ret_process)
 {
 	tfc_ctx *ctx = job->agent->ctx;
 	char *program = tfc__path_join(tfc__ctx_helper_dir(ctx), "tfc-bundle");
@@ -51,7 +51,7 @@ static int run_tool(struct tfc__agent_job *job, const char *const words[4], cons
 
 /* ---- the archive */
 
-static void on_bundle(struct tfc__observer *waiter, const void *event)
+static void bundle_on_state(struct tfc__observer *waiter, const void *event)
 {
 	struct tfc__agent_job *job = tfc__container_of(waiter, struct tfc__agent_job,
 						       bundle_waiter);
@@ -82,7 +82,7 @@ int tfc__bundle_begin(struct tfc__agent_job *job, tfc_error *error)
 	else if ((code = tfc__bundle_pack(job->agent->bundles, job->info.id, from, error,
 					  &job->bundle)) < 0)
 		return code;
-	job->bundle_waiter.fn = on_bundle;
+	job->bundle_waiter.fn = bundle_on_state;
 	tfc__bundle_await(job->bundle, &job->bundle_waiter);
 	return TFC_OK;
 }
@@ -99,7 +99,7 @@ void tfc__bundle_close(struct tfc__agent_job *job)
 
 /* ---- unpacking */
 
-static void on_unpacked(void *user, const tfc_process_event *process)
+static void bundle_on_unpacked(void *user, const tfc_process_event *process)
 {
 	struct agent_task *task = user;
 	char name[TFC__LOG_NAME_SIZE + 16];
@@ -124,7 +124,7 @@ static void on_unpacked(void *user, const tfc_process_event *process)
 	}
 	char **lines = NULL;
 	snprintf(name, sizeof(name), BUNDLE_LOG "-%u", task->number);
-	int code = tfc__log_tail(task->job->run_dir, name, 0, 1, &lines);
+	int code = tfc__log_tail(task->job->run_dir, name, 0, 0, 1, &lines);
 	const char *text = code >= 0 && lines[0] ? lines[0] : process->text;
 	tfc__fail(task->error, TFC_EARCHIVE, "agent", 0, "bundle: %s",
 		  *text ? text : "tfc-bundle ended without a result");
@@ -133,7 +133,7 @@ static void on_unpacked(void *user, const tfc_process_event *process)
 	tfc__agent_reply(task, REPLY_REFUSED);
 }
 
-static int unpack(struct agent_task *task)
+static int bundle_unpack(struct agent_task *task)
 {
 	struct tfc__agent_job *job = task->job;
 	char name[TFC__LOG_NAME_SIZE + 16];
@@ -148,8 +148,8 @@ static int unpack(struct agent_task *task)
 		tfc__remove_tree(dir); /* left by an unpacking that was lost */
 	if (dir && mkdir(dir, 0700) < 0)
 		code = tfc__fail_errno(task->error, "agent", errno, "cannot create \"%s\"", dir);
-	else if ((code = run_tool(job, words, name, &run_terms, on_unpacked, task,
-				  &task->process)) < 0)
+	else if ((code = bundle_run_tool(job, words, name, &run_terms, bundle_on_unpacked, task,
+					 &task->process)) < 0)
 		*task->error = *tfc_ctx_error(job->agent->ctx);
 	else
 		task->attempt_state = ATTEMPT_UNPACKING;
@@ -170,14 +170,14 @@ void tfc__bundle_launch(struct agent_task *task)
 	} else if (bundle->state == TFC__BUNDLE_FAILED) {
 		*task->error = bundle->error;
 		tfc__agent_reply(task, REPLY_REFUSED);
-	} else if (unpack(task) < 0) {
+	} else if (bundle_unpack(task) < 0) {
 		tfc__agent_reply(task, REPLY_REFUSED);
 	}
 }
 
 /* ---- removing */
 
-static void on_removed(void *user, const tfc_process_event *process)
+static void bundle_on_removed(void *user, const tfc_process_event *process)
 {
 	struct tfc__agent_job *job = user;
 	if (process->kind != TFC_PROCESS_EXITED)
@@ -194,7 +194,8 @@ void tfc__agent_bundle_end(struct tfc__agent_job *job)
 		goto out;
 	tfc__bundle_close(job);
 	const char *const words[4] = {"remove", dir};
-	if (run_tool(job, words, BUNDLE_LOG, NULL, on_removed, job, &job->removing) < 0)
+	if (bundle_run_tool(job, words, BUNDLE_LOG, NULL, bundle_on_removed, job, &job->removing) <
+	    0)
 		tfc__remove_tree(dir);
 out:
 	free(dir);

@@ -17,7 +17,7 @@
 /* Variables that programs need to find the libraries and devices of this machine. */
 static const char *const default_pass[] = {"LD_LIBRARY_PATH", "CUDA_*", "NVIDIA_*", NULL};
 
-static bool is_passed(const char *const *names, const char *variable)
+static bool is_env_passed(const char *const *names, const char *variable)
 {
 	size_t len = strcspn(variable, "=");
 	for (; *names; names++) {
@@ -30,13 +30,14 @@ static bool is_passed(const char *const *names, const char *variable)
 	return false;
 }
 
-static void set_or(struct tfc__strv *env, const char *name, const char *value, const char *fallback)
+static void env_set_or(struct tfc__strv *env, const char *name, const char *value,
+		       const char *fallback)
 {
 	tfc__strv_set_env(env, name, value ? value : fallback);
 }
 
 /* HOME, USER and LOGNAME from the user database, or else from this process's environment. */
-static int add_user(const struct tfc__agent *agent, struct tfc__strv *env)
+static int env_add_user(const struct tfc__agent *agent, struct tfc__strv *env)
 {
 	const char *const *own = (const char *const *)agent->env.items;
 	char number[16];
@@ -45,9 +46,9 @@ static int add_user(const struct tfc__agent *agent, struct tfc__strv *env)
 	int code = tfc__user_find(number, TFC__PASSWD_FILE, TFC__GROUP_FILE, NULL, &user);
 	bool is_known = code == TFC_OK;
 	const char *name = is_known ? user.name : tfc__env_get(own, "USER");
-	set_or(env, "HOME", is_known ? user.home : tfc__env_get(own, "HOME"), "/");
-	set_or(env, "USER", name, number);
-	set_or(env, "LOGNAME", name, number);
+	env_set_or(env, "HOME", is_known ? user.home : tfc__env_get(own, "HOME"), "/");
+	env_set_or(env, "USER", name, number);
+	env_set_or(env, "LOGNAME", name, number);
 	tfc__user_fini(&user);
 	return code == TFC_ENOMEM ? code : TFC_OK;
 }
@@ -62,11 +63,11 @@ int tfc__base_environ_open(struct tfc__agent *agent, const struct tfc__agent_opt
 		tfc__strv_add_all(env, own);
 		return env->is_failed ? tfc__fail_nomem(error, "agent") : TFC_OK;
 	}
-	set_or(env, "PATH", tfc__env_get(own, "PATH"), DEFAULT_PATH);
-	set_or(env, "LANG", tfc__env_get(own, "LANG"), DEFAULT_LANG);
-	int code = add_user(agent, env);
+	env_set_or(env, "PATH", tfc__env_get(own, "PATH"), DEFAULT_PATH);
+	env_set_or(env, "LANG", tfc__env_get(own, "LANG"), DEFAULT_LANG);
+	int code = env_add_user(agent, env);
 	for (size_t i = 0; i < agent->env.count; i++)
-		if (is_passed(pass, agent->env.items[i]))
+		if (is_env_passed(pass, agent->env.items[i]))
 			tfc__strv_add(env, agent->env.items[i]);
 	return code < 0 || env->is_failed ? tfc__fail_nomem(error, "agent") : TFC_OK;
 }
@@ -105,7 +106,7 @@ static const char *const stripped[] = {
 	"no_proxy",   "ftp_proxy",   "TF_GRPC_REUSE_PORT", "TF_CONFIG",
 };
 
-static bool is_stripped(const char *variable)
+static bool is_env_stripped(const char *variable)
 {
 	for (size_t i = 0; i < sizeof(stripped) / sizeof(stripped[0]); i++) {
 		size_t len = strlen(stripped[i]);
@@ -115,10 +116,11 @@ static bool is_stripped(const char *variable)
 	return false;
 }
 
-static struct tfc__expand expansion(const struct agent_task *task, const tfc_spec *spec)
+static struct tfc__expand task_expansion(const struct agent_task *task, const tfc_spec *spec)
 {
 	return (struct tfc__expand){
 		.spec = spec,
+		.hosts = (const char *const *)task->job->hosts.items,
 		.job = task->job->info.id,
 		.task_type = task->role->name,
 		.task_index = task->index,
@@ -127,29 +129,17 @@ static struct tfc__expand expansion(const struct agent_task *task, const tfc_spe
 	};
 }
 
-/* Sets NAME=value and frees it; NULL: out of memory. */
-static void take_variable(struct tfc__strv *env, char *text)
-{
-	char *equals = text ? strchr(text, '=') : NULL;
-	if (equals) {
-		*equals = '\0';
-		tfc__strv_set_env(env, text, equals + 1);
-	}
-	env->is_failed |= !text;
-	free(text);
-}
-
 /* NAME=value with placeholders replaced. */
-static void add_job_env(const struct tfc__strv *from, const struct tfc__expand *values,
+static void env_add_job(const struct tfc__strv *from, const struct tfc__expand *values,
 			struct tfc__strv *env)
 {
 	for (size_t i = 0; i < from->count; i++)
-		take_variable(env, tfc__expand(values, from->items[i]));
+		tfc__strv_set_variable(env, tfc__expand(values, from->items[i]));
 }
 
 /* A secret is NAME=value, taken literally, or NAME: its value is in the base environment. */
-static int add_secrets(const struct agent_task *task, const struct tfc__strv *from,
-		       struct tfc__strv *env, tfc_error *error)
+static int env_add_secrets(const struct agent_task *task, const struct tfc__strv *from,
+			   struct tfc__strv *env, tfc_error *error)
 {
 	const char *const *base = (const char *const *)tfc__base_environ(task)->items;
 	for (size_t i = 0; i < from->count; i++) {
@@ -171,7 +161,7 @@ static int add_secrets(const struct agent_task *task, const struct tfc__strv *fr
 	return TFC_OK;
 }
 
-static void set_number(struct tfc__strv *env, const char *name, uint64_t number)
+static void env_set_number(struct tfc__strv *env, const char *name, uint64_t number)
 {
 	char text[24];
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)number);
@@ -179,8 +169,8 @@ static void set_number(struct tfc__strv *env, const char *name, uint64_t number)
 }
 
 /* The variables of the framework that follow from the spec, and those of its own launcher. */
-static int add_framework(const struct agent_task *task, const tfc_spec *spec, struct tfc__strv *env,
-			 tfc_error *error)
+static int env_add_framework(const struct agent_task *task, const tfc_spec *spec,
+			     struct tfc__strv *env, tfc_error *error)
 {
 	const tfc_job *job = task->job->info.job;
 	bool is_in_cluster = tfc__role_is_in_cluster(task->role->name);
@@ -198,19 +188,16 @@ static int add_framework(const struct agent_task *task, const tfc_spec *spec, st
 		return code;
 	if (is_in_cluster && job->framework == TFC_FRAMEWORK_PYTORCH) { /* as torchrun */
 		tfc__strv_set_env(env, "TORCHELASTIC_RUN_ID", task->job->info.id);
-		set_number(env, "TORCHELASTIC_RESTART_COUNT", task->generation - 1);
-		set_number(env, "TORCHELASTIC_MAX_RESTARTS", task->role->restart.max);
+		env_set_number(env, "TORCHELASTIC_RESTART_COUNT", task->generation - 1);
+		env_set_number(env, "TORCHELASTIC_MAX_RESTARTS", task->role->restart.max);
 		tfc__strv_set_env(env, "TORCHELASTIC_USE_AGENT_STORE", "False");
 	}
 	/* If mpirun started the host, JAX would use that cluster before any other. */
 	if (is_in_cluster && job->framework == TFC_FRAMEWORK_JAX)
 		tfc__strv_unset_env(env, "OMPI_MCA_orte_hnp_uri");
-	for (char **variable = variables; *variable; variable++) {
-		char *equals = strchr(*variable, '=');
-		*equals = '\0';
-		tfc__strv_set_env(env, *variable, equals + 1);
-	}
-	tfc_strv_free(variables);
+	for (char **variable = variables; *variable; variable++)
+		tfc__strv_set_variable(env, *variable);
+	free(variables);
 	return TFC_OK;
 }
 
@@ -222,27 +209,27 @@ void tfc__agent_set_env(struct tfc__agent_job *job, uint32_t task, const char *c
 	tfc__strv_add_all(extra, env);
 }
 
-static void add_own(const struct agent_task *task, struct tfc__strv *env)
+static void env_add_own(const struct agent_task *task, struct tfc__strv *env)
 {
 	tfc__strv_set_env(env, "TFC_JOB", task->job->info.id);
 	tfc__strv_set_env(env, "TFC_TASK_TYPE", task->role->name);
-	set_number(env, "TFC_TASK_INDEX", task->index);
-	set_number(env, "TFC_ATTEMPT", task->attempt);
-	set_number(env, "TFC_EPOCH", task->job->info.epoch);
-	set_number(env, "TFC_GENERATION", task->generation);
+	env_set_number(env, "TFC_TASK_INDEX", task->index);
+	env_set_number(env, "TFC_ATTEMPT", task->attempt);
+	env_set_number(env, "TFC_EPOCH", task->job->info.epoch);
+	env_set_number(env, "TFC_GENERATION", task->generation);
 	tfc__strv_set_env(env, "TFC_LOG_DIR", task->job->log_dir);
 	if (task->port) {
-		set_number(env, "TFC_PORT", task->port);
+		env_set_number(env, "TFC_PORT", task->port);
 		tfc__strv_set_env(env, "TFC_ADDRESS", task->address);
 	}
 	if (tfc__stall_ms(task))
-		set_number(env, "TFC_PROGRESS_FD", 3); /* see tfc_process_options.stall_ms */
+		env_set_number(env, "TFC_PROGRESS_FD", 3); /* see tfc_process_options.stall_ms */
 	if (!tfc__env_get((const char *const *)env->items, "PYTHONUNBUFFERED"))
 		tfc__strv_set_env(env, "PYTHONUNBUFFERED", "1");
 }
 
 /* Puts a directory, which it frees, first in PYTHONPATH. */
-static void add_python_path(char *dir, struct tfc__strv *env)
+static void env_add_python_path(char *dir, struct tfc__strv *env)
 {
 	const char *older = tfc__env_get((const char *const *)env->items, "PYTHONPATH");
 	char *path = NULL;
@@ -260,27 +247,27 @@ int tfc__render_environ(struct agent_task *task, const tfc_spec *spec, struct tf
 {
 	const tfc_job *job = task->job->info.job;
 	const struct tfc__strv *base = tfc__base_environ(task), *extra = &task->extra_env;
-	struct tfc__expand values = expansion(task, spec);
+	struct tfc__expand values = task_expansion(task, spec);
 	int code;
 	for (size_t i = 0; i < base->count; i++)
-		if (!is_stripped(base->items[i]))
+		if (!is_env_stripped(base->items[i]))
 			tfc__strv_add(env, base->items[i]);
 	tfc__limits_add_environ(task, env);
-	add_job_env(&job->env, &values, env);
-	add_job_env(&task->role->env, &values, env);
-	if ((code = add_secrets(task, &job->secret_env, env, error)) < 0 ||
-	    (code = add_secrets(task, &task->role->secret_env, env, error)) < 0 ||
-	    (code = add_framework(task, spec, env, error)) < 0)
+	env_add_job(&job->env, &values, env);
+	env_add_job(&task->role->env, &values, env);
+	if ((code = env_add_secrets(task, &job->secret_env, env, error)) < 0 ||
+	    (code = env_add_secrets(task, &task->role->secret_env, env, error)) < 0 ||
+	    (code = env_add_framework(task, spec, env, error)) < 0)
 		return code;
 	env->is_failed |= extra->is_failed;
 	for (size_t i = 0; i < extra->count; i++)
-		take_variable(env, strdup(extra->items[i]));
-	add_own(task, env);
+		tfc__strv_set_variable(env, strdup(extra->items[i]));
+	env_add_own(task, env);
 	tfc__gpus_add_environ(task, env);
 	if (job->bundle)
-		add_python_path(tfc__bundle_dir(task), env);
+		env_add_python_path(tfc__bundle_dir(task), env);
 	if (tfc__stacks_are_wanted(task))
-		add_python_path(tfc__stacks_dir(task), env);
+		env_add_python_path(tfc__stacks_dir(task), env);
 	return env->is_failed ? tfc__fail_nomem(error, "agent") : TFC_OK;
 }
 
@@ -292,7 +279,7 @@ int tfc__render_argv(struct agent_task *task, const tfc_spec *spec, struct tfc__
 	const tfc_job *job = task->job->info.job;
 	const struct tfc__role *role = task->role;
 	const char *python = job->python ? job->python : task->job->agent->python;
-	struct tfc__expand values = expansion(task, spec);
+	struct tfc__expand values = task_expansion(task, spec);
 	for (size_t i = 0; i < role->wrap.count; i++)
 		tfc__strv_take(argv, tfc__expand(&values, role->wrap.items[i]));
 	if (role->is_server) {

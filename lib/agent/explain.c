@@ -1,5 +1,5 @@
 /*
- * Finds what a job would run with on this machine: ports, addresses, directories, argv and
+ * Finds what a job would run with: ports, addresses, directories, argv and
  * environment of each task, rendered by the functions that a launch uses. Nothing is run or
  * created; the ports are held only for the duration of the call.
  */
@@ -10,7 +10,7 @@
 #include "base/fail.h"
 
 /* Whether the list, of "NAME=value" or "NAME", has the name of the variable. */
-static bool has_name(const struct tfc__strv *list, const char *variable)
+static bool list_has_variable(const struct tfc__strv *list, const char *variable)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		size_t len = strcspn(list->items[i], "=");
@@ -20,7 +20,7 @@ static bool has_name(const struct tfc__strv *list, const char *variable)
 	return false;
 }
 
-static bool is_inherited(const struct agent_task *task, const char *variable)
+static bool is_env_inherited(const struct agent_task *task, const char *variable)
 {
 	const struct tfc__strv *base = tfc__base_environ(task);
 	for (size_t i = 0; i < base->count; i++)
@@ -39,9 +39,9 @@ static const char **visible_env(const struct agent_task *task, struct tfc__strv 
 	uint32_t inherited = 0, count = 0;
 	for (size_t i = 0; visible && i < env->count; i++) {
 		char *variable = env->items[i];
-		bool is_hidden = has_name(&task->job->info.job->secret_env, variable) ||
-				 has_name(&task->role->secret_env, variable);
-		if (!is_hidden && is_inherited(task, variable)) {
+		bool is_hidden = list_has_variable(&task->job->info.job->secret_env, variable) ||
+				 list_has_variable(&task->role->secret_env, variable);
+		if (!is_hidden && is_env_inherited(task, variable)) {
 			inherited++;
 			continue;
 		}
@@ -53,8 +53,8 @@ static const char **visible_env(const struct agent_task *task, struct tfc__strv 
 	return visible;
 }
 
-static int plan_task(struct agent_task *task, const tfc_spec *spec, tfc__agent_plan_fn fn,
-		     void *user, tfc_error *error)
+static int plan_task(struct agent_task *task, const struct tfc__agent_place *place,
+		     const tfc_spec *spec, tfc__agent_plan_fn fn, void *user, tfc_error *error)
 {
 	struct tfc__strv argv = {0}, env = {0};
 	char *cwd = tfc__agent_working_dir(task);
@@ -62,7 +62,7 @@ static int plan_task(struct agent_task *task, const tfc_spec *spec, tfc__agent_p
 	tfc_task_plan plan = {
 		.task_type = task->role->name,
 		.task_index = task->index,
-		.node = task->job->agent->name,
+		.node = place && place->node ? place->node : task->job->agent->name,
 		.address = task->address ? task->address : "",
 		.port = task->port,
 		.cwd = cwd,
@@ -89,34 +89,59 @@ static int plan_task(struct agent_task *task, const tfc_spec *spec, tfc__agent_p
 	return code;
 }
 
-static int hold_all(struct tfc__agent_job *job, tfc_error *error)
+/* Ports are held on this machine only. */
+static int plan_find_port(struct agent_task *task, const struct tfc__agent_place *place)
+{
+	const char *own = task->job->agent->host;
+	const char *host = place && place->node && *place->host ? place->host : own;
+	if (strcmp(host, own) == 0 || !tfc__role_has_port(task->job->info.job, task->role))
+		return tfc__agent_hold_port(task);
+	if (!task->port)
+		task->port = tfc__port_pool_example(task->job->agent->pool, task->number);
+	return tfc__agent_set_address(task, host);
+}
+
+static int plan_hold_ports(struct tfc__agent_job *job, const struct tfc__agent_place *places,
+			   tfc_error *error)
 {
 	uint32_t missing = 0;
 	const struct agent_task *last = NULL;
-	for (uint32_t i = 0; i < job->task_count; i++)
-		if (tfc__agent_hold_port(&job->tasks[i]) < 0) {
-			last = &job->tasks[i];
+	for (uint32_t i = 0; i < job->task_count; i++) {
+		struct agent_task *task = &job->tasks[i];
+		if (plan_find_port(task, places ? &places[i] : NULL) < 0) {
+			last = task;
 			missing++;
 		}
+	}
 	if (!missing)
 		return TFC_OK;
 	return tfc__fail(error, last->error->code, "agent", 0, "%u port%s missing: %s", missing,
 			 missing == 1 ? " is" : "s are", last->error->text);
 }
 
+static const char *plan_address(const void *user, uint32_t task)
+{
+	const struct tfc__agent_job *job = user;
+	return job->tasks[task].address;
+}
+
 int tfc__agent_explain(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
-		       tfc__agent_plan_fn fn, void *user, tfc_error *error)
+		       const struct tfc__agent_place *places, tfc__agent_plan_fn fn, void *user,
+		       tfc_error *error)
 {
 	struct tfc__agent_job *job;
 	tfc_spec *spec = NULL;
 	int code = tfc__agent_plan_job(agent, info, error, &job);
 	if (code < 0)
 		return code;
-	code = hold_all(job, error);
+	code = plan_hold_ports(job, places, error);
 	if (code == TFC_OK)
 		code = tfc__agent_spec(job, error, &spec);
+	tfc__job_hosts(job->info.job, plan_address, job, &job->hosts);
+	if (code == TFC_OK && job->hosts.is_failed)
+		code = tfc__fail_nomem(error, "agent");
 	for (uint32_t i = 0; i < job->task_count && code == TFC_OK; i++)
-		code = plan_task(&job->tasks[i], spec, fn, user, error);
+		code = plan_task(&job->tasks[i], places ? &places[i] : NULL, spec, fn, user, error);
 	tfc_spec_free(spec);
 	tfc__agent_job_close(job);
 	return code;

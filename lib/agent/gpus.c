@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "log/tail.h"
 
 #define GPUS_MAX 1024
@@ -22,16 +23,37 @@
 
 /* ---- the list */
 
-static int add_id(struct tfc__strv *ids, char *id, tfc_error *error)
+/* An index, or a UUID as CUDA has it: "GPU-...", "MIG-...", "MIG-GPU-.../1/0". */
+static bool is_gpu_id(const char *id)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				      "0123456789-/";
-	size_t len = strspn(id, letters);
-	if (!len || len > ID_MAX || id[len] || id[0] == '-')
-		return tfc__fail(error, TFC_EINVAL, "agent", 0,
-				 "gpus: \"%.40s\" is not a GPU; write auto, none, or a list such "
-				 "as 0,1 or GPU-8932f937-d72c-...",
-				 id);
+	size_t len = strlen(id);
+	bool is_index = strspn(id, "0123456789") == len;
+	bool is_uuid = strncmp(id, "GPU-", 4) == 0 || strncmp(id, "MIG-", 4) == 0;
+	return len && len <= ID_MAX && (is_index || (is_uuid && strspn(id, letters) == len));
+}
+
+static int gpus_refuse_id(const char *id, tfc_error *error)
+{
+	static const char *const values[] = {"auto", "none"};
+	for (size_t i = 0; i < 2; i++) {
+		size_t edits = tfc__edit_distance(id, strlen(id), values[i], strlen(values[i]));
+		if (edits > 0 && edits <= 2) /* 0: "auto" is in a list */
+			return tfc__fail(error, TFC_EINVAL, "agent", 0,
+					 "gpus: \"%.40s\" is not a GPU; did you mean %s?", id,
+					 values[i]);
+	}
+	return tfc__fail(error, TFC_EINVAL, "agent", 0,
+			 "gpus: \"%.40s\" is not a GPU; write auto, none, or a list such as 0,1 or "
+			 "GPU-8932f937-d72c-...",
+			 id);
+}
+
+static int gpus_add_id(struct tfc__strv *ids, char *id, tfc_error *error)
+{
+	if (!is_gpu_id(id))
+		return gpus_refuse_id(id, error);
 	for (size_t i = 0; i < ids->count; i++)
 		if (strcmp(ids->items[i], id) == 0)
 			return tfc__fail(error, TFC_EINVAL, "agent", 0,
@@ -44,18 +66,18 @@ static int add_id(struct tfc__strv *ids, char *id, tfc_error *error)
 }
 
 /* A list such as "0,1" or "GPU-...,GPU-...". */
-static int add_list(struct tfc__strv *ids, const char *text, tfc_error *error)
+static int gpus_add_list(struct tfc__strv *ids, const char *text, tfc_error *error)
 {
 	char *copy = strdup(text), *rest = copy, *id;
 	int code = copy ? TFC_OK : tfc__fail_nomem(error, "agent");
 	while (code == TFC_OK && (id = strsep(&rest, ",")))
-		code = add_id(ids, id, error);
+		code = gpus_add_id(ids, id, error);
 	free(copy);
 	return code;
 }
 
 /* Takes ownership of the list, of which nothing is claimed yet. */
-static int set_ids(struct gpus *gpus, struct tfc__strv *ids, tfc_error *error)
+static int gpus_set_ids(struct gpus *gpus, struct tfc__strv *ids, tfc_error *error)
 {
 	struct agent_task **owners = calloc(ids->count + 1, sizeof(*owners));
 	if (!owners) {
@@ -70,7 +92,7 @@ static int set_ids(struct gpus *gpus, struct tfc__strv *ids, tfc_error *error)
 
 /* ---- listing */
 
-static void offer_none(struct tfc__agent *agent, const char *text)
+static void gpus_offer_none(struct tfc__agent *agent, const char *text)
 {
 	tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", "",
 		 "this node offers no GPUs because they could not be listed: %s",
@@ -78,14 +100,14 @@ static void offer_none(struct tfc__agent *agent, const char *text)
 	agent->gpus.fn(agent->gpus.user, 0);
 }
 
-static void end_listing(struct gpus *gpus)
+static void gpus_end_listing(struct gpus *gpus)
 {
 	tfc__timer_cancel(&gpus->patience);
 	tfc_process_close(gpus->finding);
 	gpus->finding = NULL;
 }
 
-static void on_listed(void *user, const tfc_process_event *process)
+static void gpus_on_listed(void *user, const tfc_process_event *process)
 {
 	struct tfc__agent *agent = user;
 	struct tfc__strv ids = {0};
@@ -94,34 +116,35 @@ static void on_listed(void *user, const tfc_process_event *process)
 	if (process->kind != TFC_PROCESS_EXITED)
 		return;
 	bool is_good = process->reason == TFC_EXIT_CODE && process->status == 0;
-	int code = tfc__log_tail(agent->run_dir, FIND_LOG, 0, is_good ? GPUS_MAX + 1 : 1, &lines);
+	int code = tfc__log_tail(agent->run_dir, FIND_LOG, 0, 0, is_good ? GPUS_MAX + 1 : 1,
+				 &lines);
 	if (!is_good || code < 0) {
-		offer_none(agent, code >= 0 && lines[0] ? lines[0] : process->text);
+		gpus_offer_none(agent, code >= 0 && lines[0] ? lines[0] : process->text);
 	} else {
 		for (char **line = lines; code >= 0 && *line; line++)
-			code = add_id(&ids, *line, &error);
+			code = gpus_add_id(&ids, *line, &error);
 		if (code >= 0)
-			code = set_ids(&agent->gpus, &ids, &error);
+			code = gpus_set_ids(&agent->gpus, &ids, &error);
 		else
 			tfc__strv_fini(&ids);
 		if (code >= 0)
 			agent->gpus.fn(agent->gpus.user, agent->gpus.free_count);
 		else
-			offer_none(agent, error.text);
+			gpus_offer_none(agent, error.text);
 	}
 	if (lines)
 		tfc_strv_free(lines);
-	end_listing(&agent->gpus);
+	gpus_end_listing(&agent->gpus);
 }
 
-static void on_patience_over(struct tfc__timer *timer)
+static void gpus_on_timeout(struct tfc__timer *timer)
 {
 	struct tfc__agent *agent = tfc__container_of(timer, struct tfc__agent, gpus.patience);
-	offer_none(agent, "the driver does not respond");
-	end_listing(&agent->gpus);
+	gpus_offer_none(agent, "the driver does not respond");
+	gpus_end_listing(&agent->gpus);
 }
 
-static int start_listing(struct tfc__agent *agent, tfc_error *error)
+static int gpus_start_listing(struct tfc__agent *agent, tfc_error *error)
 {
 	char *program = tfc__path_join(tfc__ctx_helper_dir(agent->ctx), "tfc-gpus");
 	if (!program)
@@ -133,7 +156,7 @@ static int start_listing(struct tfc__agent *agent, tfc_error *error)
 	options.env = (const char *const *)agent->env.items; /* it may locate the driver */
 	options.log_dir = agent->run_dir;
 	options.log_name = FIND_LOG;
-	int code = tfc__process_spawn(agent->ctx, &options, NULL, on_listed, agent,
+	int code = tfc__process_spawn(agent->ctx, &options, NULL, gpus_on_listed, agent,
 				      &agent->gpus.finding);
 	free(program);
 	if (code == TFC_OK)
@@ -142,7 +165,7 @@ static int start_listing(struct tfc__agent *agent, tfc_error *error)
 }
 
 /* The GPUs that another scheduler assigned to this process, if it started it. */
-static const char *assigned_list(const struct tfc__agent *agent)
+static const char *gpus_assigned(const struct tfc__agent *agent)
 {
 	const char *list = tfc__env_get((const char *const *)agent->env.items, VISIBLE);
 	if (!list)
@@ -158,27 +181,27 @@ int tfc__gpus_open(struct tfc__agent *agent, const struct tfc__agent_options *op
 	int code = TFC_OK;
 	agent->gpus.fn = options->gpus_fn;
 	agent->gpus.user = options->gpus_user;
-	tfc__timer_init(&agent->gpus.patience, agent->ctx, on_patience_over);
-	if (text && strcmp(text, "auto") == 0 && !(text = assigned_list(agent)))
-		return start_listing(agent, error);
+	tfc__timer_init(&agent->gpus.patience, agent->ctx, gpus_on_timeout);
+	if (text && strcmp(text, "auto") == 0 && !(text = gpus_assigned(agent)))
+		return gpus_start_listing(agent, error);
 	if (text && strcmp(text, "none") == 0)
 		return TFC_OK;
 	if (text)
-		code = add_list(&ids, text, error);
+		code = gpus_add_list(&ids, text, error);
 	for (uint32_t i = 0; !text && code == TFC_OK && i < options->gpu_count; i++) {
 		char id[16];
 		snprintf(id, sizeof(id), "%u", i);
-		code = add_id(&ids, id, error);
+		code = gpus_add_id(&ids, id, error);
 	}
 	if (code < 0)
 		tfc__strv_fini(&ids);
-	return code < 0 ? code : set_ids(&agent->gpus, &ids, error);
+	return code < 0 ? code : gpus_set_ids(&agent->gpus, &ids, error);
 }
 
 void tfc__gpus_close(struct tfc__agent *agent)
 {
 	if (agent->gpus.finding)
-		end_listing(&agent->gpus);
+		gpus_end_listing(&agent->gpus);
 	tfc__strv_fini(&agent->gpus.ids);
 	free(agent->gpus.owners);
 }

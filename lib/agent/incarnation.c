@@ -1,7 +1,7 @@
 /*
  * The previous incarnation of this node, if it was killed. Its guard may still be giving its tasks
  * their grace; where the guard was killed or stopped as well, the shims do. While a task lock of
- * the state directory is shared (proc/task_lock.h), this node holds no ports and answers no
+ * the state directory is shared (proc/task_lock.h), this node holds no ports and responds to no
  * queries. Thus no task is started, here or elsewhere, beside one that it replaces.
  *
  * The file `run` lists the private directories of the incarnations, so that their remains are also
@@ -119,7 +119,7 @@ static bool previous_are_over(struct tfc__agent *agent)
 	return is_over || (!locks.has_tasks && previous->is_overdue);
 }
 
-static void on_check(struct tfc__timer *timer)
+static void incarnation_on_timer(struct tfc__timer *timer)
 {
 	struct tfc__agent *agent = tfc__container_of(timer, struct tfc__agent, previous.timer);
 	const struct tfc__strv *dirs = &agent->previous.dirs;
@@ -145,7 +145,7 @@ void tfc__incarnation_init(struct tfc__agent *agent)
 {
 	agent->previous.state = -1;
 	tfc__list_init(&agent->previous.parked);
-	tfc__timer_init(&agent->previous.timer, agent->ctx, on_check);
+	tfc__timer_init(&agent->previous.timer, agent->ctx, incarnation_on_timer);
 }
 
 int tfc__incarnation_open(struct tfc__agent *agent, const char *state_dir, tfc_error *error)

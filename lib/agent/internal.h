@@ -4,6 +4,7 @@
  *   agent.c      the machine: directories, port pool, the list of jobs
  *   agent_job.c  a job on it: open, close, holds, queries
  *   launch.c     one attempt: argv, environment, spawn; launches that wait for the guard
+ *   error_line.c the line of a failed attempt's output that names the reason
  *   environ.c    the environment of a task
  *   watch.c      watches for listeners and finds foreign ones
  *   bundle.c     unpacks a job's bundle, in a separate process
@@ -74,10 +75,10 @@ struct tfc__agent {
 	struct tfc__strv env;         /* the host's environment */
 	struct tfc__strv network_env; /* the part of env that jobs from the network get */
 	uint32_t slots;               /* 0: no limit */
-	uint32_t slots_taken;
+	uint32_t slots_used;
 	struct tfc__work *emptied; /* scheduled when the last slot is released; or NULL */
 	uint64_t memory;           /* 0: no limit */
-	uint64_t memory_taken;
+	uint64_t memory_used;
 	struct gpus gpus;
 	tfc_port_pool *pool;
 	struct tfc__link jobs;
@@ -194,10 +195,11 @@ struct tfc__agent_job {
 	uint32_t task_count;
 	tfc_error *errors;        /* one per task; separate, because most are never used */
 	tfc_spec *spec;           /* for the launches of spec_generation; NULL: no memory for it */
+	struct tfc__strv hosts;   /* beside the spec: of the roles outside it */
 	uint32_t spec_generation; /* 0: there was no spec yet */
-	uint8_t *states;          /* the answer to a query, one per task */
-	uint32_t query;           /* the number of the unanswered query, or 0 */
-	uint32_t settled;         /* tasks whose state for the query is known */
+	uint8_t *states;          /* the response to a query, one per task */
+	uint32_t query;           /* the number of the query in progress, or 0 */
+	uint32_t known_states;    /* tasks whose state for the query is known */
 	uint32_t holds;           /* tasks with a port hold */
 	uint32_t pool_holds;      /* ... of these, the ones with a port of the pool */
 	uint32_t refused_holds;   /* tasks whose reply is REPLY_HOLD_FAILED */
@@ -217,13 +219,13 @@ struct tfc__agent_job {
 	struct tfc__log_dir logs;
 };
 
-/* ---- orders (task.h says what they do) */
+/* ---- orders (task.h describes them) */
 
 void tfc__agent_job_end(struct tfc__agent_job *job);
 void tfc__agent_hold(struct tfc__agent_job *job, uint32_t task, uint32_t number);
 void tfc__agent_release(struct tfc__agent_job *job, uint32_t task);
 /* Both copy. Without memory the launches that need it are refused. */
-void tfc__agent_set_spec(struct tfc__agent_job *job, uint32_t generation, const tfc_spec *spec);
+void tfc__agent_set_spec(struct tfc__agent_job *job, const struct tfc__task_order *order);
 void tfc__agent_set_env(struct tfc__agent_job *job, uint32_t task, const char *const *env);
 void tfc__agent_launch(struct tfc__agent_job *job, uint32_t task, uint32_t attempt,
 		       uint32_t generation);
@@ -260,7 +262,9 @@ int tfc__base_environ_open(struct tfc__agent *agent, const struct tfc__agent_opt
 const struct tfc__strv *tfc__base_environ(const struct agent_task *task);
 
 int tfc__agent_hold_port(struct agent_task *task);
-void tfc__agent_respond_when_settled(struct tfc__agent_job *job);
+/* The task's address: its port on this host. */
+int tfc__agent_set_address(struct agent_task *task, const char *host);
+void tfc__agent_continue_query(struct tfc__agent_job *job);
 
 int tfc__render_environ(struct agent_task *task, const tfc_spec *spec, struct tfc__strv *env,
 			tfc_error *error);
@@ -287,7 +291,7 @@ bool tfc__agent_is_ready(const struct agent_task *task);
 bool tfc__agent_find_foreign_listener(struct agent_task *task);
 
 /*
- * incarnation.c; open: takes the state directory, or NULL. begin: call it once the agent has its
+ * incarnation.c; open: with the state directory, or NULL. begin: call it once the agent has its
  * own private directory.
  */
 void tfc__incarnation_init(struct tfc__agent *agent);
@@ -342,7 +346,7 @@ void tfc__agent_deliver_inspection(struct tfc__work *work);
 
 /* stacks.c */
 void tfc__stacks_tick(struct tfc__timer *timer);
-void tfc__stacks_end(struct agent_task *task); /* drops a request; it is not answered */
+void tfc__stacks_end(struct agent_task *task); /* drops a request, without a response */
 bool tfc__stacks_are_wanted(const struct agent_task *task);
 int tfc__stacks_prepare(struct tfc__agent_job *job, tfc_error *error);
 char *tfc__stacks_dir(const struct agent_task *task); /* first in PYTHONPATH; NULL: none */

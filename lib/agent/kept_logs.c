@@ -14,7 +14,7 @@
 #include "base/names.h"
 #include "log/local.h"
 
-static char *log_dir_of(const struct tfc__agent *agent, const char *id)
+static char *kept_log_dir(const struct tfc__agent *agent, const char *id)
 {
 	return agent->log_dir ? tfc__path_join(agent->log_dir, id) : NULL;
 }
@@ -27,7 +27,7 @@ struct tfc__log_source *tfc__agent_kept_log_named(const struct tfc__agent *agent
 		tfc__fail(error, TFC_ENOENT, "agent", 0, "the logs of job %.64s are not kept", id);
 		return NULL;
 	}
-	char *dir = log_dir_of(agent, id);
+	char *dir = kept_log_dir(agent, id);
 	struct tfc__log_source *source = NULL;
 	if (dir)
 		source = tfc__log_file_open(dir, name, position, error);
@@ -51,7 +51,7 @@ struct tfc__log_source *tfc__agent_kept_log(const struct tfc__agent *agent, cons
 /* In a separate process, because the logs may have gigabytes. */
 void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id)
 {
-	char *dir = log_dir_of(agent, id);
+	char *dir = kept_log_dir(agent, id);
 	tfc__remote_job_logs_remove(agent, id);
 	if (dir && access(dir, F_OK) == 0 && tfc__removal_begin(agent, dir, -1) < 0)
 		tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", id,
@@ -91,32 +91,28 @@ static struct tfc__remote_job_logs *add_remote_job_logs(struct tfc__agent *agent
 	return remote_job_logs;
 }
 
-static bool name_file(const struct tfc__agent *agent, const char *id, char *path, size_t size)
+static bool owner_file_path(const struct tfc__agent *agent, const char *id, char *path, size_t size)
 {
 	return snprintf(path, size, "%s/%s/" OWNER, agent->log_dir, id) < (int)size;
 }
 
 /* ---- at the agent's start */
 
-static void load_remote_job_logs(struct tfc__agent *agent, const char *id)
-{
-	char path[4096];
-	struct stat status;
-	struct tfc__remote_job_logs *remote_job_logs;
-	if (!name_file(agent, id, path, sizeof(path)) || stat(path, &status) < 0 ||
-	    !(remote_job_logs = add_remote_job_logs(agent, id)))
-		return;
-	tfc__read_text(path, remote_job_logs->maintainer, sizeof(remote_job_logs->maintainer));
-	remote_job_logs->received_ns = (uint64_t)status.st_mtim.tv_sec * TFC__SECOND;
-}
-
 void tfc__remote_job_logs_load(struct tfc__agent *agent)
 {
 	DIR *dir = agent->log_dir ? opendir(agent->log_dir) : NULL;
 	const struct dirent *entry;
-	while (dir && (entry = readdir(dir)))
-		if (tfc__is_job_id(entry->d_name))
-			load_remote_job_logs(agent, entry->d_name);
+	while (dir && (entry = readdir(dir))) {
+		char path[4096];
+		struct stat status;
+		struct tfc__remote_job_logs *logs;
+		if (!tfc__is_job_id(entry->d_name) ||
+		    !owner_file_path(agent, entry->d_name, path, sizeof(path)) ||
+		    stat(path, &status) < 0 || !(logs = add_remote_job_logs(agent, entry->d_name)))
+			continue;
+		tfc__read_text(path, logs->maintainer, sizeof(logs->maintainer));
+		logs->received_ns = (uint64_t)status.st_mtim.tv_sec * TFC__SECOND;
+	}
 	if (dir)
 		closedir(dir);
 }
@@ -124,11 +120,11 @@ void tfc__remote_job_logs_load(struct tfc__agent *agent)
 /* ---- changes */
 
 /* Without the file the logs have no owner after the next start, and are never removed. */
-static void write_owner(const struct tfc__agent *agent,
-			const struct tfc__remote_job_logs *remote_job_logs)
+static void owner_file_write(const struct tfc__agent *agent,
+			     const struct tfc__remote_job_logs *remote_job_logs)
 {
 	char path[4096];
-	int fd = name_file(agent, remote_job_logs->id, path, sizeof(path))
+	int fd = owner_file_path(agent, remote_job_logs->id, path, sizeof(path))
 			 ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)
 			 : -1;
 	if (fd < 0)
@@ -139,11 +135,11 @@ static void write_owner(const struct tfc__agent *agent,
 	close(fd);
 }
 
-static bool touch_owner(const struct tfc__agent *agent,
-			const struct tfc__remote_job_logs *remote_job_logs)
+static bool owner_file_touch(const struct tfc__agent *agent,
+			     const struct tfc__remote_job_logs *remote_job_logs)
 {
 	char path[4096];
-	return name_file(agent, remote_job_logs->id, path, sizeof(path)) &&
+	return owner_file_path(agent, remote_job_logs->id, path, sizeof(path)) &&
 	       utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
@@ -157,11 +153,11 @@ void tfc__agent_remote_job_logs_received(struct tfc__agent *agent, const char *i
 		return;
 	remote_job_logs->received_ns = tfc__wall();
 	if (strcmp(remote_job_logs->maintainer, maintainer) == 0 &&
-	    touch_owner(agent, remote_job_logs))
+	    owner_file_touch(agent, remote_job_logs))
 		return;
 	snprintf(remote_job_logs->maintainer, sizeof(remote_job_logs->maintainer), "%s",
 		 maintainer);
-	write_owner(agent, remote_job_logs);
+	owner_file_write(agent, remote_job_logs);
 }
 
 void tfc__remote_job_logs_remove(struct tfc__agent *agent, const char *id)

@@ -1,7 +1,9 @@
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/error_line.h"
 #include "agent/internal.h"
 #include "base/fail.h"
 #include "log/tail.h"
@@ -13,7 +15,7 @@ struct tfc__run_terms tfc__agent_run_terms(const struct tfc__agent_job *job)
 				       .dir = job->agent->private_dir};
 }
 
-static uint32_t grace_ms(const struct agent_task *task)
+static uint32_t task_grace_ms(const struct agent_task *task)
 {
 	double seconds = task->role->grace_s >= 0 ? task->role->grace_s
 						  : task->job->info.job->grace_s;
@@ -40,13 +42,13 @@ static const char *const preemption_notices[] = {
 	"has received termination notice", "SIGTERM caught", NULL};
 
 /* The first of the texts that is in this attempt's last lines; or NULL. */
-static const char *find_words(const struct agent_task *task, const char *const *words)
+static const char *attempt_find_output(const struct agent_task *task, const char *const *words)
 {
 	char name[TFC__LOG_NAME_SIZE];
 	char **lines;
 	const char *found = NULL;
 	tfc__agent_log_name(task->job, task->number, name);
-	if (tfc__log_tail(task->job->log_dir, name, task->attempt, 20, &lines) < 0)
+	if (tfc__log_tail(task->job->log_dir, name, task->attempt, 0, 20, &lines) < 0)
 		return NULL;
 	for (; *words && !found; words++)
 		for (char **line = lines; *line && !found; line++)
@@ -56,13 +58,13 @@ static const char *find_words(const struct agent_task *task, const char *const *
 }
 
 /* Only with mirrored workers do all save when one of them is preempted. */
-static bool had_notice(const struct agent_task *task, const tfc_process_event *process)
+static bool attempt_had_notice(const struct agent_task *task, const tfc_process_event *process)
 {
 	const tfc_job *job = task->job->info.job;
 	bool is_failure = process->reason == TFC_EXIT_SIGNAL ||
 			  (process->reason == TFC_EXIT_CODE && process->status != 0);
 	return is_failure && tfc__job_strategy(job) == TFC_STRATEGY_MULTI_WORKER_MIRRORED &&
-	       find_words(task, preemption_notices);
+	       attempt_find_output(task, preemption_notices);
 }
 
 /*
@@ -70,7 +72,7 @@ static bool had_notice(const struct agent_task *task, const tfc_process_event *p
  * ended since. The kernel keeps no trace of that, but the task's output shows that it could not
  * bind. A program that can never bind is stopped by its restart limit.
  */
-static void explain_end(struct agent_task *task, struct tfc__task_event *event)
+static void attempt_explain_end(struct agent_task *task, struct tfc__task_event *event)
 {
 	bool is_failure = event->end.reason == TFC_EXIT_CODE && event->end.status != 0;
 	bool is_window_open = task->listener == LISTENER_AWAITED ||
@@ -83,7 +85,7 @@ static void explain_end(struct agent_task *task, struct tfc__task_event *event)
 	}
 	if (is_failure && task->hold && task->listener != LISTENER_FOREIGN &&
 	    !tfc__agent_find_foreign_listener(task) && is_window_open)
-		words = find_words(task, bind_failures);
+		words = attempt_find_output(task, bind_failures);
 	if (words) {
 		tfc__fail(task->error, TFC_EBUSY, "agent", 0,
 			  "the task could not bind port %u (\"%s\"); either another process "
@@ -97,6 +99,52 @@ static void explain_end(struct agent_task *task, struct tfc__task_event *event)
 		event->end.is_port_occupied = true;
 		event->text = task->error->text;
 	}
+}
+
+struct attempt_error {
+	struct tfc__error_line line;
+	char quote[TFC__ERROR_QUOTE_SIZE];
+};
+
+/*
+ * Quotes the attempt's output. A program may send both streams to standard output, where only a
+ * traceback and the like are a reason. What a program printed before a signal of the kernel or
+ * another process killed it is none, unless a runtime has reported the signal.
+ */
+static void attempt_quote_error(struct agent_task *task, struct attempt_error *error,
+				struct tfc__task_event *event)
+{
+	static const uint32_t streams[] = {TFC_STREAM_STDERR, TFC_STREAM_STDOUT};
+	const struct tfc__attempt_end *end = &event->end;
+	bool is_abort = end->reason == TFC_EXIT_SIGNAL && end->status == SIGABRT;
+	bool is_crash = end->reason == TFC_EXIT_SIGNAL &&
+			(end->status == SIGSEGV || end->status == SIGBUS || end->status == SIGFPE ||
+			 end->status == SIGILL || end->status == SIGTRAP);
+	bool is_exit = end->reason == TFC_EXIT_CODE && end->status != 0;
+	bool is_found = false;
+	char name[TFC__LOG_NAME_SIZE];
+	char **lines;
+	if (!is_exit && !is_abort && !is_crash)
+		return;
+	tfc__agent_log_name(task->job, task->number, name);
+	for (int i = 0; i < 2 && !is_found; i++) {
+		enum tfc__error_source source = is_crash ? TFC__ERROR_FATAL
+						: streams[i] == TFC_STREAM_STDERR
+							? TFC__ERROR_LAST
+							: TFC__ERROR_RAISED;
+		if (tfc__log_tail(task->job->log_dir, name, task->attempt, streams[i],
+				  TFC__ERROR_LINE_LINES, &lines) < 0)
+			return;
+		is_found = tfc__error_line_find(lines, source, &error->line);
+		tfc_strv_free(lines);
+	}
+	if (!is_found)
+		return;
+	event->error_line = error->line.text;
+	if (event->text && *event->text)
+		return;
+	tfc__error_line_quote(&error->line, error->quote);
+	event->text = error->quote;
 }
 
 struct tfc__task_event tfc__agent_process_event(const tfc_process_event *process)
@@ -120,10 +168,11 @@ struct tfc__task_event tfc__agent_process_event(const tfc_process_event *process
 	return event;
 }
 
-static void attempt_ended(struct agent_task *task, const tfc_process_event *process)
+static void attempt_on_exit(struct agent_task *task, const tfc_process_event *process)
 {
 	struct tfc__agent *agent = task->job->agent;
 	struct tfc__task_event event = tfc__agent_process_event(process);
+	struct attempt_error error;
 	event.end.log_end = process->log_end;
 	if (process->reason == TFC_EXIT_LOST) { /* a killed shim could not report it */
 		char name[TFC__LOG_NAME_SIZE];
@@ -132,8 +181,9 @@ static void attempt_ended(struct agent_task *task, const tfc_process_event *proc
 	}
 	tfc__agent_unwatch_listener(task);
 	tfc__stall_fini(task);
-	explain_end(task, &event);
-	event.end.had_notice = had_notice(task, process);
+	attempt_explain_end(task, &event);
+	attempt_quote_error(task, &error, &event);
+	event.end.had_notice = attempt_had_notice(task, process);
 	/* With port_handover "release" only the task had the port: acquire it again before another
 	 * program does. */
 	if (task->hold && tfc__port_is_lost(task->hold))
@@ -150,15 +200,15 @@ static void attempt_ended(struct agent_task *task, const tfc_process_event *proc
 		tfc__agent_task_info(task, &info);
 		agent->hooks.after_exit(agent->hooks.user, &info);
 	}
-	tfc__agent_respond_when_settled(task->job);
+	tfc__agent_continue_query(task->job);
 	tfc__agent_notify(task, &event);
 }
 
-static void on_attempt(void *user, const tfc_process_event *process)
+static void attempt_on_event(void *user, const tfc_process_event *process)
 {
 	struct agent_task *task = user;
 	if (process->kind == TFC_PROCESS_EXITED) {
-		attempt_ended(task, process);
+		attempt_on_exit(task, process);
 		return;
 	}
 	if (process->kind == TFC_PROCESS_STALLED) {
@@ -208,7 +258,7 @@ void tfc__agent_spawn_attempt(struct agent_task *task)
 	options.log_dir = job->log_dir;
 	options.log_name = name;
 	options.attempt = task->attempt;
-	options.grace_ms = grace_ms(task);
+	options.grace_ms = task_grace_ms(task);
 	options.stall_ms = tfc__stall_ms(task);
 	options.isolation = job->info.job->isolation;
 	if (task->hold && task->role->port_handover == TFC__HANDOVER_RELEASE)
@@ -216,16 +266,16 @@ void tfc__agent_spawn_attempt(struct agent_task *task)
 	else
 		options.hold = task->hold;
 	const struct tfc__run_terms run_terms = tfc__agent_run_terms(job);
-	int code = cwd ? tfc__process_spawn(job->agent->ctx, &options, &run_terms, on_attempt, task,
-					    &task->process)
+	int code = cwd ? tfc__process_spawn(job->agent->ctx, &options, &run_terms, attempt_on_event,
+					    task, &task->process)
 		       : tfc__ctx_fail(job->agent->ctx, TFC_ENOMEM, "agent", 0, "out of memory");
 	/*
 	 * This call has noticed that the guard is dead and the port lost: the next guard keeps the
 	 * port.
 	 */
 	if (code == TFC_ELOST && (code = tfc__agent_hold_port(task)) == TFC_OK)
-		code = tfc__process_spawn(job->agent->ctx, &options, &run_terms, on_attempt, task,
-					  &task->process);
+		code = tfc__process_spawn(job->agent->ctx, &options, &run_terms, attempt_on_event,
+					  task, &task->process);
 	free(cwd);
 	tfc__strv_fini(&task->argv);
 	tfc__strv_fini(&task->env);
@@ -237,7 +287,7 @@ void tfc__agent_spawn_attempt(struct agent_task *task)
 	task->attempt_state = ATTEMPT_SPAWNED;
 }
 
-static int run_hook(struct agent_task *task)
+static int run_before_launch(struct agent_task *task)
 {
 	struct tfc__agent *agent = task->job->agent;
 	tfc_task_info info;
@@ -259,7 +309,8 @@ static void launch_now(struct agent_task *task)
 		tfc__fail_nomem(task->error, "agent");
 	if (!spec || tfc__agent_hold_port(task) < 0 ||
 	    tfc__render_argv(task, spec, &task->argv, task->error) < 0 ||
-	    tfc__render_environ(task, spec, &task->env, task->error) < 0 || run_hook(task) < 0) {
+	    tfc__render_environ(task, spec, &task->env, task->error) < 0 ||
+	    run_before_launch(task) < 0) {
 		tfc__strv_fini(&task->argv);
 		tfc__strv_fini(&task->env);
 		tfc__agent_reply(task, REPLY_REFUSED);
@@ -276,23 +327,28 @@ static void launch_now(struct agent_task *task)
  * it can be sent. One batch has only a few launches, because each costs some 50 us.
  */
 
-#define LAUNCHES_PER_TURN 16
+#define LAUNCHES_PER_BATCH 16
 
-static int copy_task(void *user, const char *task_type, uint32_t task_index, const char *address)
+static int launch_copy_task(void *user, const char *task_type, uint32_t task_index,
+			    const char *address)
 {
 	return tfc_spec_add(user, task_type, task_index, address, NULL);
 }
 
-void tfc__agent_set_spec(struct tfc__agent_job *job, uint32_t generation, const tfc_spec *spec)
+void tfc__agent_set_spec(struct tfc__agent_job *job, const struct tfc__task_order *order)
 {
 	tfc_spec *copy = NULL;
-	if (tfc_spec_new(&copy) < 0 || tfc_spec_each(spec, copy_task, copy) != 0) {
+	tfc__strv_fini(&job->hosts);
+	job->hosts = (struct tfc__strv){0};
+	tfc__strv_add_all(&job->hosts, order->hosts);
+	if (tfc_spec_new(&copy) < 0 || tfc_spec_each(order->spec, launch_copy_task, copy) != 0 ||
+	    job->hosts.is_failed) {
 		tfc_spec_free(copy);
 		copy = NULL;
 	}
 	tfc_spec_free(job->spec);
 	job->spec = copy;
-	job->spec_generation = generation;
+	job->spec_generation = order->generation;
 }
 
 void tfc__waiting_resume(struct tfc__work *work)
@@ -300,7 +356,7 @@ void tfc__waiting_resume(struct tfc__work *work)
 	struct tfc__agent *agent = tfc__container_of(work, struct tfc__agent, guard_is_free);
 	agent->launched = 0;
 	while (!tfc__list_is_empty(&agent->waiting) && !tfc__guard_is_busy(agent->ctx) &&
-	       agent->launched++ < LAUNCHES_PER_TURN) {
+	       agent->launched++ < LAUNCHES_PER_BATCH) {
 		struct agent_task *task = tfc__container_of(agent->waiting.next, struct agent_task,
 							    waiting_link);
 		tfc__list_remove(&task->waiting_link);
@@ -328,7 +384,7 @@ void tfc__agent_launch(struct tfc__agent_job *job, uint32_t number, uint32_t att
 			  "the node has no cluster spec of generation %u", generation);
 		tfc__agent_reply(task, REPLY_REFUSED);
 	} else if (tfc__list_is_empty(&agent->waiting) && !tfc__guard_is_busy(agent->ctx) &&
-		   agent->launched < LAUNCHES_PER_TURN) {
+		   agent->launched < LAUNCHES_PER_BATCH) {
 		agent->launched++;
 		tfc__work_schedule(&agent->guard_is_free);
 		launch_now(task);

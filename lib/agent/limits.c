@@ -10,7 +10,7 @@
 
 #define MODE_PASSABLE 0711 /* lets other users pass through, but not list */
 
-static const struct tfc__user *user_of(const struct agent_task *task)
+static const struct tfc__user *task_user(const struct agent_task *task)
 {
 	const struct tfc__agent_job *job = task->job;
 	if (!task->role->user || !job->users)
@@ -60,7 +60,7 @@ void tfc__limits_end(struct tfc__agent_job *job)
 
 void tfc__limits_add_environ(const struct agent_task *task, struct tfc__strv *env)
 {
-	const struct tfc__user *user = user_of(task);
+	const struct tfc__user *user = task_user(task);
 	if (!user)
 		return;
 	tfc__strv_set_env(env, "HOME", user->home);
@@ -70,7 +70,7 @@ void tfc__limits_add_environ(const struct agent_task *task, struct tfc__strv *en
 
 void tfc__limits_owner(const struct agent_task *task, char ret_ids[LIMITS_OWNER_SIZE])
 {
-	const struct tfc__user *user = user_of(task);
+	const struct tfc__user *user = task_user(task);
 	ret_ids[0] = '\0';
 	if (user && geteuid() == 0)
 		snprintf(ret_ids, LIMITS_OWNER_SIZE, "%u:%u", user->uid, user->gid);
@@ -80,7 +80,7 @@ void tfc__limits_fill(const struct agent_task *task, tfc_process_limits *limits,
 		      tfc_rlimit rlimits[TFC__RLIMITS])
 {
 	const struct tfc__role *role = task->role;
-	const struct tfc__user *user = user_of(task);
+	const struct tfc__user *user = task_user(task);
 	*limits = (tfc_process_limits)TFC_PROCESS_LIMITS_INIT;
 	for (uint32_t i = 0; i < role->rlimits.count; i++)
 		rlimits[i] = (tfc_rlimit){.resource = role->rlimits.items[i].resource,

@@ -3,8 +3,8 @@
 #include "agent/internal.h"
 #include "log/tail.h"
 
-static int job_open(void *agent, const struct tfc__agent_job_info *info, tfc__agent_fn fn,
-		    void *user, void **ret_job, tfc_error *error)
+static int local_agent_job_open(void *agent, const struct tfc__agent_job_info *info,
+				tfc__agent_fn fn, void *user, void **ret_job, tfc_error *error)
 {
 	struct tfc__agent_job *job;
 	int code = tfc__agent_job_open(agent, info, fn, user, error, &job);
@@ -13,12 +13,12 @@ static int job_open(void *agent, const struct tfc__agent_job_info *info, tfc__ag
 	return code;
 }
 
-static void job_close(void *job)
+static void local_agent_job_close(void *job)
 {
 	tfc__agent_job_close(job);
 }
 
-static void order(void *of, const struct tfc__task_order *order)
+static void local_agent_order(void *of, const struct tfc__task_order *order)
 {
 	struct tfc__agent_job *job = of;
 	switch (order->kind) {
@@ -32,7 +32,7 @@ static void order(void *of, const struct tfc__task_order *order)
 		tfc__agent_release(job, order->task);
 		break;
 	case TFC__ORDER_SPEC:
-		tfc__agent_set_spec(job, order->generation, order->spec);
+		tfc__agent_set_spec(job, order);
 		break;
 	case TFC__ORDER_LAUNCH:
 		tfc__agent_launch(job, order->task, order->attempt, order->generation);
@@ -58,8 +58,8 @@ static void order(void *of, const struct tfc__task_order *order)
 	}
 }
 
-static struct tfc__log_source *log_open(void *of, uint32_t task, uint64_t position,
-					tfc_error *error)
+static struct tfc__log_source *local_agent_log_open(void *of, uint32_t task, uint64_t position,
+						    tfc_error *error)
 {
 	struct tfc__agent_job *job = of;
 	char name[TFC__LOG_NAME_SIZE];
@@ -67,36 +67,37 @@ static struct tfc__log_source *log_open(void *of, uint32_t task, uint64_t positi
 	return tfc__log_dir_open(&job->logs, name, position, error);
 }
 
-static int log_tail(void *job, uint32_t task, char ***ret_lines)
+static int local_agent_log_tail(void *job, uint32_t task, char ***ret_lines)
 {
 	char name[TFC__LOG_NAME_SIZE];
 	tfc__agent_log_name(job, task, name);
-	return tfc__log_tail(tfc__agent_log_dir(job), name, 0, TFC__LOG_TAIL_LINES, ret_lines);
+	return tfc__log_tail(tfc__agent_log_dir(job), name, 0, 0, TFC__LOG_TAIL_LINES, ret_lines);
 }
 
-static struct tfc__log_source *kept_log(void *agent, const char *id, const tfc_job *job,
-					uint32_t task, uint64_t position, tfc_error *error)
+static struct tfc__log_source *local_agent_kept_log(void *agent, const char *id, const tfc_job *job,
+						    uint32_t task, uint64_t position,
+						    tfc_error *error)
 {
 	return tfc__agent_kept_log(agent, id, job, task, position, error);
 }
 
-static void forget(void *agent, const char *id)
+static void local_agent_forget(void *agent, const char *id)
 {
 	tfc__agent_forget_logs(agent, id);
 }
 
-static void after_previous(void *agent, struct tfc__work *work)
+static void local_agent_after_previous(void *agent, struct tfc__work *work)
 {
 	tfc__agent_after_previous(agent, work);
 }
 
 const struct tfc__agent_ops tfc__local_agent_ops = {
-	.job_open = job_open,
-	.job_close = job_close,
-	.order = order,
-	.log_open = log_open,
-	.log_tail = log_tail,
-	.kept_log = kept_log,
-	.forget = forget,
-	.after_previous = after_previous,
+	.job_open = local_agent_job_open,
+	.job_close = local_agent_job_close,
+	.order = local_agent_order,
+	.log_open = local_agent_log_open,
+	.log_tail = local_agent_log_tail,
+	.kept_log = local_agent_kept_log,
+	.forget = local_agent_forget,
+	.after_previous = local_agent_after_previous,
 };

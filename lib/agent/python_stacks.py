@@ -1,4 +1,4 @@
-# Stands in front of PYTHONPATH of tasks whose Python stacks may be asked for: registers the dump,
+# Stands in front of PYTHONPATH of tasks whose Python stacks may be requested: registers the dump,
 # then steps aside for the sitecustomize that it hides. Whatever fails here, the program must run.
 import sys
 

@@ -21,7 +21,7 @@ struct removal {
 	int lock; /* of a stale private directory, or -1 */
 };
 
-static void free_removal(struct removal *removal)
+static void removal_free(struct removal *removal)
 {
 	tfc_process_close(removal->process);
 	tfc__list_remove(&removal->link);
@@ -30,14 +30,14 @@ static void free_removal(struct removal *removal)
 	free(removal);
 }
 
-static void on_removed(void *user, const tfc_process_event *event)
+static void removal_on_exit(void *user, const tfc_process_event *event)
 {
 	struct removal *removal = user;
 	struct tfc__agent *agent = removal->agent;
 	if (event->kind != TFC_PROCESS_EXITED)
 		return;
 	bool is_stale = removal->lock >= 0;
-	free_removal(removal);
+	removal_free(removal);
 	if (is_stale) {
 		agent->is_removing_stale = false;
 		tfc__stale_dirs_remove(agent);
@@ -54,7 +54,7 @@ int tfc__removal_begin(struct tfc__agent *agent, const char *dir, int lock)
 	options.argv = argv;
 	options.grace_ms = TFC__HELPER_GRACE_MS;
 	if (code == TFC_OK)
-		code = tfc__process_spawn(agent->ctx, &options, NULL, on_removed, removal,
+		code = tfc__process_spawn(agent->ctx, &options, NULL, removal_on_exit, removal,
 					  &removal->process);
 	if (code == TFC_OK) {
 		removal->agent = agent;
@@ -72,7 +72,7 @@ int tfc__removal_begin(struct tfc__agent *agent, const char *dir, int lock)
 void tfc__removals_close(struct tfc__agent *agent)
 {
 	TFC__LIST_EACH (link, &agent->removals)
-		free_removal(tfc__container_of(link, struct removal, link));
+		removal_free(tfc__container_of(link, struct removal, link));
 }
 
 /*
@@ -89,23 +89,24 @@ int tfc__stale_dirs_note(struct tfc__agent *agent, const char *dir)
 	return agent->stale_dirs.is_failed ? TFC_ENOMEM : TFC_OK;
 }
 
-static bool has_prefix(const char *name, const char *prefix)
+static bool dir_has_prefix(const char *name, const char *prefix)
 {
 	size_t len = strlen(prefix);
 	return strncmp(name, prefix, len) == 0 &&
 	       strspn(name + len, "0123456789abcdef") == DIGITS && strlen(name + len) == DIGITS;
 }
 
-static bool is_fresh(const char *path)
+static bool is_fresh_dir(const char *path)
 {
 	const char *slash = strrchr(path, '/');
-	return has_prefix(slash ? slash + 1 : path, TFC__FRESH_DIR_PREFIX);
+	return dir_has_prefix(slash ? slash + 1 : path, TFC__FRESH_DIR_PREFIX);
 }
 
 bool tfc__stale_dirs_is_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
-	return has_prefix(slash ? slash + 1 : path, TFC__PRIVATE_DIR_PREFIX) || is_fresh(path);
+	return dir_has_prefix(slash ? slash + 1 : path, TFC__PRIVATE_DIR_PREFIX) ||
+	       is_fresh_dir(path);
 }
 
 int tfc__stale_dirs_find(struct tfc__agent *agent, const char *parent)
@@ -126,10 +127,11 @@ int tfc__stale_dirs_find(struct tfc__agent *agent, const char *parent)
 }
 
 /* Acquires the lock of a directory that may be removed; -1: it may not. */
-static int take_lock(const struct tfc__agent *agent, const char *dir)
+static int acquire_dir_lock(const struct tfc__agent *agent, const char *dir)
 {
-	int lock = strcmp(dir, agent->run_dir) == 0 ? -1 : tfc__dir_lock_open(dir, is_fresh(dir));
-	if (lock >= 0 && !tfc__dir_lock_take(lock)) {
+	int lock = strcmp(dir, agent->run_dir) == 0 ? -1
+						    : tfc__dir_lock_open(dir, is_fresh_dir(dir));
+	if (lock >= 0 && !tfc__dir_lock_acquire(lock)) {
 		close(lock);
 		lock = -1;
 	}
@@ -142,7 +144,7 @@ void tfc__stale_dirs_remove(struct tfc__agent *agent)
 	while (!agent->is_removing_stale && dirs->count) {
 		char *dir = dirs->items[--dirs->count];
 		dirs->items[dirs->count] = NULL;
-		int lock = take_lock(agent, dir);
+		int lock = acquire_dir_lock(agent, dir);
 		if (lock >= 0) {
 			agent->is_removing_stale = tfc__removal_begin(agent, dir, lock) == TFC_OK;
 			tfc__log(agent->ctx, TFC_LOG_INFO, "agent", "",

@@ -136,7 +136,7 @@ static bool request_dump(void *user, pid_t pid)
 }
 
 /* A process that has ended counts as written. */
-static bool are_written(const struct stacks *stacks)
+static bool dumps_are_written(const struct stacks *stacks)
 {
 	for (uint32_t i = 0; i < stacks->count; i++) {
 		const struct dump *dump = &stacks->dumps[i];
@@ -151,7 +151,7 @@ static bool are_written(const struct stacks *stacks)
 /* ---- reading the dumps */
 
 /* The dumps of several processes cannot be told apart in one log, so only a single one is read. */
-static void read_stack(const struct agent_task *task, struct stacks *stacks)
+static void stacks_read_dump(const struct agent_task *task, struct stacks *stacks)
 {
 	char name[TFC__LOG_NAME_SIZE];
 	tfc_log *log;
@@ -173,7 +173,7 @@ static void read_stack(const struct agent_task *task, struct stacks *stacks)
 
 /* ---- the event */
 
-static void notify_stacks(struct agent_task *task)
+static void stacks_notify(struct agent_task *task)
 {
 	char text[160] = "";
 	struct tfc__task_event event = {.kind = TFC__AGENT_STACKED,
@@ -197,7 +197,7 @@ static void notify_stacks(struct agent_task *task)
 	tfc__agent_notify(task, &event);
 }
 
-static bool is_complete(const struct stacks *stacks)
+static bool stacks_are_complete(const struct stacks *stacks)
 {
 	if (stacks->count == 1)
 		return stacks->stack.activity != TFC__ACTIVITY_NONE;
@@ -210,12 +210,12 @@ void tfc__stacks_tick(struct tfc__timer *timer)
 	struct stacks *stacks = task->stacks;
 	uint64_t now = tfc__now();
 	if (stacks && stacks->is_done)
-		read_stack(task, stacks);
-	if (!stacks || is_complete(stacks) || now >= stacks->until) {
-		notify_stacks(task);
+		stacks_read_dump(task, stacks);
+	if (!stacks || stacks_are_complete(stacks) || now >= stacks->until) {
+		stacks_notify(task);
 		return;
 	}
-	stacks->is_done = are_written(stacks);
+	stacks->is_done = dumps_are_written(stacks);
 	tfc__timer_set(timer, now + PAUSE);
 }
 
@@ -257,7 +257,7 @@ void tfc__stacks_end(struct agent_task *task)
 
 /* ---- before the start */
 
-static char *dir_of(const struct tfc__agent_job *job)
+static char *stacks_job_dir(const struct tfc__agent_job *job)
 {
 	return tfc__path_join(job->run_dir, "python");
 }
@@ -274,7 +274,7 @@ int tfc__stacks_prepare(struct tfc__agent_job *job, tfc_error *error)
 		is_wanted |= tfc__stacks_are_wanted(&job->tasks[i]);
 	if (!is_wanted)
 		return TFC_OK;
-	char *dir = dir_of(job);
+	char *dir = stacks_job_dir(job);
 	char *path = dir ? tfc__path_join(dir, "sitecustomize.py") : NULL;
 	int code = path ? TFC_OK : tfc__fail_nomem(error, "agent");
 	int fd = -1;
@@ -293,5 +293,5 @@ int tfc__stacks_prepare(struct tfc__agent_job *job, tfc_error *error)
 
 char *tfc__stacks_dir(const struct agent_task *task)
 {
-	return tfc__stacks_are_wanted(task) ? dir_of(task->job) : NULL;
+	return tfc__stacks_are_wanted(task) ? stacks_job_dir(task->job) : NULL;
 }

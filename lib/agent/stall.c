@@ -11,22 +11,22 @@
 #include "agent/internal.h"
 #include "base/clock.h"
 
-#define LOOK_AGAIN (100 * TFC__MS)
+#define MEASURING_TIME (100 * TFC__MS)
 #define SLACK (200 * TFC__MS) /* shim and agent do not notice an event at the same moment */
 
-static bool is_named(const struct agent_task *task, const char *name)
+static bool task_has_type(const struct agent_task *task, const char *name)
 {
 	return strcmp(task->role->name, name) == 0;
 }
 
-static bool is_quiet(const struct agent_task *task)
+static bool is_quiet_role(const struct agent_task *task)
 {
 	const tfc_job *job = task->job->info.job;
 	if (task->role->stall_s >= 0)
 		return false;
-	if (is_named(task, "worker"))
+	if (task_has_type(task, "worker"))
 		return tfc__job_strategy(job) == TFC_STRATEGY_PARAMETER_SERVER;
-	return !is_named(task, "chief") && !is_named(task, "driver");
+	return !task_has_type(task, "chief") && !task_has_type(task, "driver");
 }
 
 uint32_t tfc__stall_ms(const struct agent_task *task)
@@ -39,7 +39,7 @@ uint32_t tfc__stall_ms(const struct agent_task *task)
 }
 
 /* Whether a silence is a new one, or has doubled since it was last reported. */
-static bool is_longer(struct agent_task *task, uint32_t silent_ms)
+static bool silence_is_longer(struct agent_task *task, uint32_t silent_ms)
 {
 	struct silence *silence = &task->silence;
 	uint64_t now = tfc__now(), last_sign = now - silent_ms * TFC__MS;
@@ -57,14 +57,15 @@ static bool is_longer(struct agent_task *task, uint32_t silent_ms)
 
 void tfc__stall_report(struct agent_task *task, uint32_t silent_ms)
 {
-	if ((is_quiet(task) && !tfc__activity_is_stopped(task)) || !is_longer(task, silent_ms))
+	if ((is_quiet_role(task) && !tfc__activity_is_stopped(task)) ||
+	    !silence_is_longer(task, silent_ms))
 		return;
 	task->stall_attempt = task->attempt;
 	tfc__activity_mark(task);
-	tfc__timer_set(&task->stall_timer, tfc__now() + LOOK_AGAIN);
+	tfc__timer_set(&task->stall_timer, tfc__now() + MEASURING_TIME);
 }
 
-static void report_stall(struct tfc__timer *timer)
+static void stall_on_timer(struct tfc__timer *timer)
 {
 	struct agent_task *task = tfc__container_of(timer, struct agent_task, stall_timer);
 	char text[128];
@@ -80,7 +81,7 @@ static void report_stall(struct tfc__timer *timer)
 
 void tfc__stall_init(struct agent_task *task)
 {
-	tfc__timer_init(&task->stall_timer, task->job->agent->ctx, report_stall);
+	tfc__timer_init(&task->stall_timer, task->job->agent->ctx, stall_on_timer);
 	tfc__timer_init(&task->stacks_timer, task->job->agent->ctx, tfc__stacks_tick);
 }
 
@@ -93,7 +94,7 @@ void tfc__stall_fini(struct agent_task *task)
 
 /* ---- tasks that are not ready */
 
-static bool is_awaited(const struct agent_task *task)
+static bool is_task_awaited(const struct agent_task *task)
 {
 	bool is_launched = task->process || task->attempt_state == ATTEMPT_QUEUED;
 	return is_launched && !tfc__agent_is_ready(task);
@@ -108,7 +109,7 @@ void tfc__agent_deliver_inspection(struct tfc__work *work)
 					.inspected = inspected};
 	for (uint32_t i = 0; i < job->task_count; i++) {
 		struct agent_task *task = &job->tasks[i];
-		if (!is_awaited(task))
+		if (!is_task_awaited(task))
 			continue;
 		struct tfc__inspected *to = &inspected[event.inspected_count++];
 		to->task = i;
@@ -129,7 +130,7 @@ void tfc__agent_activity(struct tfc__agent_job *job, uint32_t number, char *text
 {
 	struct agent_task *task = &job->tasks[number];
 	text[0] = '\0';
-	if (is_awaited(task))
+	if (is_task_awaited(task))
 		tfc__activity_describe(task, text, size);
 	else if (task->process)
 		tfc__activity_describe_stop(task, text, size);

@@ -17,25 +17,27 @@
 enum tfc__order_kind {
 	TFC__ORDER_END =
 		1, /* the job has ended: its bundle and unpacked directories go, its logs stay */
-	/* acquire a slot and the task's port, if it has one; answer HELD or HOLD_FAILED, with this
-	 * number. After HOLD_FAILED the task keeps what it has acquired, a slot without a port. */
+	/* acquire a slot and the task's port, if it has one; response HELD or HOLD_FAILED, with
+	 * this number. After HOLD_FAILED the task keeps what it has acquired, a slot without a
+	 * port. */
 	TFC__ORDER_HOLD = 2,
-	/* release both: the task is reaped and done, or must move. Cancels a HOLD that is
-	 * unanswered or has failed. */
+	/* release both: the task is reaped and done, or must move. Cancels a HOLD that has no
+	 * response yet or has failed. */
 	TFC__ORDER_RELEASE = 3,
-	TFC__ORDER_SPEC = 4, /* for the launches of `generation` that follow: spec */
-	/* run `attempt` in `generation`; answer STARTED, READY, EXITED, or REFUSED */
+	TFC__ORDER_SPEC = 4, /* for the launches of `generation` that follow: spec, hosts */
+	/* run `attempt` in `generation`; response STARTED, READY, EXITED, or REFUSED */
 	TFC__ORDER_LAUNCH = 5,
 	TFC__ORDER_SIGNAL = 6, /* send signal `number` to the task's group */
 	/* stop the attempt with a grace of `number` ms; a second STOP with less shortens it */
 	TFC__ORDER_STOP = 7,
-	/* answer STATES with this number, once nothing of the node's previous incarnation is
-	 * awaited; a later QUERY replaces an unanswered one */
+	/* response STATES with this number, once nothing of the node's previous incarnation is
+	 * awaited; a later QUERY replaces one that has no response yet */
 	TFC__ORDER_QUERY = 8,
-	/* write the Python stacks of the attempt into its log; answer STACKED, within two seconds.
-	 * number 1: the attempt is stopped afterwards, so it may be continued */
+	/* write the Python stacks of the attempt into its log; response STACKED, within two
+	 * seconds. number 1: the attempt is stopped afterwards, so it may be continued */
 	TFC__ORDER_STACKS = 9,
-	TFC__ORDER_INSPECT = 10, /* inspect the first tasks that are not ready; answer INSPECTED */
+	/* inspect the first tasks that are not ready; response INSPECTED */
+	TFC__ORDER_INSPECT = 10,
 	/* for the task's launches that follow: env, instead of any before; it overrides the job's
 	 * own variables */
 	TFC__ORDER_ENV = 11,
@@ -50,6 +52,9 @@ struct tfc__task_order {
 	uint32_t number;
 	const char *const *env; /* "NAME=value", NULL-terminated; or NULL */
 	tfc_spec *spec;         /* one that was read from the wire is the reader's to free */
+	/* SPEC: "ROLE=address,address" for each role outside the cluster spec, NULL-terminated; or
+	 * NULL */
+	const char *const *hosts;
 };
 
 /* ---- events */
@@ -61,7 +66,7 @@ struct tfc__attempt_end {
 	bool is_oom;
 	bool is_port_occupied; /* by a foreign listener: another port is needed */
 	bool is_bind_failed;   /* it could not bind its port, which has no listener now */
-	bool had_notice;       /* its output says that it or a peer received SIGTERM before */
+	bool had_notice;       /* its output shows that it or a peer received SIGTERM before */
 	/* Set by the maintainer: attempts fail on its node, the next one should get another. */
 	bool is_node_bad;
 	bool is_with_node; /* set by the core: LOST with its node */
@@ -87,9 +92,9 @@ enum tfc__task_event_kind {
 	TFC__AGENT_EXITED = 5,    /* end; text; pid, isolation */
 	TFC__AGENT_REFUSED = 6,   /* the attempt could not be started: text */
 	TFC__AGENT_STALLED = 7,   /* silent_ms; text: the task's activity */
-	TFC__AGENT_STACKED = 8,   /* answer to STACKS: text, activity, silent_ms */
-	TFC__AGENT_INSPECTED = 9, /* answer to INSPECT: inspected */
-	/* the fresh answer to a query: states of all tasks. It comes after the EXITED of every
+	TFC__AGENT_STACKED = 8,   /* response to STACKS: text, activity, silent_ms */
+	TFC__AGENT_INSPECTED = 9, /* response to INSPECT: inspected */
+	/* the response to a QUERY: states of all tasks. It comes after the EXITED of every
 	 * attempt that was dead when the node was queried. */
 	TFC__AGENT_STATES = 10,
 	/* About all tasks of a node, only from agents of other nodes: see agent_ops.h. */
@@ -118,7 +123,7 @@ struct tfc__task_event {
 	enum tfc__task_event_kind kind;
 	uint32_t task;
 	uint32_t attempt;
-	uint32_t number;  /* the number of the hold, query or inspection that it answers */
+	uint32_t number;  /* the number of the HOLD, QUERY or INSPECT that it responds to */
 	uint32_t missing; /* see HOLD_FAILED */
 	uint32_t ports;   /* ports of the pool that the job has here, or could have */
 	bool is_full;
@@ -137,6 +142,7 @@ struct tfc__task_event {
 	const char *text;    /* or NULL */
 	/* EXITED, of an agent of another node: the last lines, NULL-terminated; or NULL */
 	const char *const *log_tail;
+	const char *error_line; /* EXITED: the line of the output that names the reason; or NULL */
 };
 
 #endif

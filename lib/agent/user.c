@@ -11,8 +11,9 @@
 #define FIELDS 7 /* of a line of passwd; group has 4 */
 
 /* Calls fn with the fields of each line until it returns true. 0, or an errno. */
-static int each_line(const char *file, bool (*fn)(void *user, char *fields[FIELDS], size_t count),
-		     void *user)
+static int user_file_each_line(const char *file,
+			       bool (*fn)(void *user, char *fields[FIELDS], size_t count),
+			       void *user)
 {
 	FILE *stream = fopen(file, "re");
 	char *line = NULL;
@@ -36,7 +37,7 @@ static int each_line(const char *file, bool (*fn)(void *user, char *fields[FIELD
 }
 
 /* Whether the text is an id, and which: at most 4294967294, because 4294967295 means "none". */
-static bool read_id(const char *text, uint32_t *ret_id)
+static bool user_read_id(const char *text, uint32_t *ret_id)
 {
 	char *end;
 	errno = 0;
@@ -57,7 +58,7 @@ struct search {
 	struct tfc__user *user;
 };
 
-static void keep(struct search *search, char **field, const char *text)
+static void search_set_text(struct search *search, char **field, const char *text)
 {
 	free(*field);
 	*field = strdup(text);
@@ -65,11 +66,11 @@ static void keep(struct search *search, char **field, const char *text)
 }
 
 /* A user with that name is preferred to one with that number. */
-static bool see_user(void *user, char *fields[FIELDS], size_t count)
+static bool match_user(void *user, char *fields[FIELDS], size_t count)
 {
 	struct search *search = user;
 	uint32_t uid, gid;
-	if (count < 6 || !read_id(fields[2], &uid) || !read_id(fields[3], &gid))
+	if (count < 6 || !user_read_id(fields[2], &uid) || !user_read_id(fields[3], &gid))
 		return false;
 	bool is_name = strcmp(fields[0], search->name) == 0;
 	if (!is_name && (search->is_found || !search->has_id || uid != search->id))
@@ -77,19 +78,19 @@ static bool see_user(void *user, char *fields[FIELDS], size_t count)
 	search->is_found = true;
 	search->user->uid = uid;
 	search->user->gid = gid;
-	keep(search, &search->user->name, fields[0]);
-	keep(search, &search->user->home, fields[5][0] ? fields[5] : "/");
+	search_set_text(search, &search->user->name, fields[0]);
+	search_set_text(search, &search->user->home, fields[5][0] ? fields[5] : "/");
 	return is_name;
 }
 
-static bool see_group(void *user, char *fields[FIELDS], size_t count)
+static bool match_group(void *user, char *fields[FIELDS], size_t count)
 {
 	struct search *search = user;
 	return count >= 3 && strcmp(fields[0], search->name) == 0 &&
-	       (search->is_found = read_id(fields[2], &search->found_id));
+	       (search->is_found = user_read_id(fields[2], &search->found_id));
 }
 
-static bool is_member(char *members, const char *name)
+static bool group_has_member(char *members, const char *name)
 {
 	for (char *member; (member = strsep(&members, ",\n"));)
 		if (strcmp(member, name) == 0)
@@ -97,7 +98,7 @@ static bool is_member(char *members, const char *name)
 	return false;
 }
 
-static bool add_group(struct tfc__user *user, uint32_t gid)
+static bool user_add_group(struct tfc__user *user, uint32_t gid)
 {
 	for (uint32_t i = 0; i < user->group_count; i++)
 		if (user->groups[i] == gid)
@@ -110,12 +111,13 @@ static bool add_group(struct tfc__user *user, uint32_t gid)
 	return true;
 }
 
-static bool see_membership(void *user, char *fields[FIELDS], size_t count)
+static bool match_membership(void *user, char *fields[FIELDS], size_t count)
 {
 	struct search *search = user;
 	uint32_t gid;
-	if (count >= 4 && read_id(fields[2], &gid) && is_member(fields[3], search->name))
-		search->is_failed |= !add_group(search->user, gid);
+	if (count >= 4 && user_read_id(fields[2], &gid) &&
+	    group_has_member(fields[3], search->name))
+		search->is_failed |= !user_add_group(search->user, gid);
 	return search->is_failed;
 }
 
@@ -123,8 +125,8 @@ static int find_user(const char *name, bool has_group, const char *file, struct 
 		     tfc_error *error)
 {
 	struct search search = {.name = name, .user = user};
-	search.has_id = read_id(name, &search.id);
-	int failed = each_line(file, see_user, &search);
+	search.has_id = user_read_id(name, &search.id);
+	int failed = user_file_each_line(file, match_user, &search);
 	if (failed && !(search.has_id && has_group))
 		return tfc__fail_errno(error, "agent", failed, "cannot read \"%s\"", file);
 	if (!search.is_found && !search.has_id)
@@ -139,8 +141,8 @@ static int find_user(const char *name, bool has_group, const char *file, struct 
 			name, file, name, name);
 	if (!search.is_found) {
 		user->uid = search.id;
-		keep(&search, &user->name, name);
-		keep(&search, &user->home, "/");
+		search_set_text(&search, &user->name, name);
+		search_set_text(&search, &user->home, "/");
 	}
 	return search.is_failed ? tfc__fail_nomem(error, "agent") : TFC_OK;
 }
@@ -148,8 +150,8 @@ static int find_user(const char *name, bool has_group, const char *file, struct 
 static int find_group(const char *name, const char *file, uint32_t *ret_gid, tfc_error *error)
 {
 	struct search search = {.name = name};
-	bool is_id = read_id(name, ret_gid);
-	int failed = each_line(file, see_group, &search);
+	bool is_id = user_read_id(name, ret_gid);
+	int failed = user_file_each_line(file, match_group, &search);
 	if (search.is_found)
 		*ret_gid = search.found_id;
 	if (search.is_found || is_id)
@@ -173,13 +175,13 @@ int tfc__user_find(const char *text, const char *passwd_file, const char *group_
 	int code = find_user(name, group, passwd_file, ret_user, error);
 	if (code == TFC_OK && group)
 		code = find_group(group, group_file, &ret_user->gid, error);
-	if (code == TFC_OK && !add_group(ret_user, ret_user->gid))
+	if (code == TFC_OK && !user_add_group(ret_user, ret_user->gid))
 		code = tfc__fail_nomem(error, "agent");
 	free(name);
 	if (code < 0)
 		return code;
 	struct search search = {.name = ret_user->name, .user = ret_user};
-	int failed = each_line(group_file, see_membership, &search);
+	int failed = user_file_each_line(group_file, match_membership, &search);
 	if (search.is_failed)
 		return tfc__fail_nomem(error, "agent");
 	if (failed && failed != ENOENT)

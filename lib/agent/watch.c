@@ -16,12 +16,12 @@
 #define IDLE_MAX (3600 * TFC__SECOND)
 #define CHECKS_MAX 32 /* listeners looked up in /proc per tick */
 
-static struct tfc__link *bucket(struct tfc__agent *agent, uint16_t port)
+static struct tfc__link *listener_bucket(struct tfc__agent *agent, uint16_t port)
 {
 	return &agent->by_port[port % PORT_BUCKETS];
 }
 
-static void arm(struct tfc__agent *agent)
+static void watch_arm(struct tfc__agent *agent)
 {
 	if (agent->watched)
 		tfc__timer_set(&agent->watch_timer, tfc__now() + agent->watch_pause);
@@ -29,7 +29,7 @@ static void arm(struct tfc__agent *agent)
 		tfc__timer_cancel(&agent->watch_timer);
 }
 
-static bool is_urgent(const struct agent_task *task)
+static bool watch_is_urgent(const struct agent_task *task)
 {
 	return tfc__role_is_ready_on_listen(task->job->info.job, task->role);
 }
@@ -39,11 +39,11 @@ void tfc__agent_watch_listener(struct agent_task *task)
 	struct tfc__agent *agent = task->job->agent;
 	tfc__agent_unwatch_listener(task);
 	task->listener = LISTENER_AWAITED;
-	tfc__list_append(bucket(agent, task->port), &task->watch_link);
+	tfc__list_append(listener_bucket(agent, task->port), &task->watch_link);
 	agent->watched++;
-	agent->urgent += is_urgent(task);
+	agent->urgent += watch_is_urgent(task);
 	agent->watch_pause = PAUSE_MIN;
-	arm(agent);
+	watch_arm(agent);
 }
 
 void tfc__agent_unwatch_listener(struct agent_task *task)
@@ -52,36 +52,37 @@ void tfc__agent_unwatch_listener(struct agent_task *task)
 		return;
 	tfc__list_remove(&task->watch_link);
 	task->job->agent->watched--;
-	task->job->agent->urgent -= is_urgent(task);
+	task->job->agent->urgent -= watch_is_urgent(task);
 }
 
 bool tfc__agent_is_ready(const struct agent_task *task)
 {
 	return task->attempt_state == ATTEMPT_STARTED &&
-	       (task->listener == LISTENER_OWN || !is_urgent(task));
+	       (task->listener == LISTENER_OWN || !watch_is_urgent(task));
 }
 
-/* The current listener: 1 the task itself, 0 none, -1 another program, with task->error. */
-static int query_listener(struct agent_task *task)
+/* The current listener: OWN, NONE, or FOREIGN with task->error. */
+static enum listener_state watch_query_listener(struct agent_task *task)
 {
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
 	pid_t root = task->process ? tfc__process_shim(task->process) : 0;
 	if (!task->hold || tfc_port_hold_listener(task->hold, root, &listener) < 0 ||
 	    listener.count == 0)
-		return 0;
+		return LISTENER_NONE;
 	if (listener.is_ours)
-		return 1;
-	char who[128] = "";
+		return LISTENER_OWN;
+	char process[128] = "";
 	if (listener.pid)
-		snprintf(who, sizeof(who), ", pid %d (%s)", (int)listener.pid, listener.program);
+		snprintf(process, sizeof(process), ", pid %d (%s)", (int)listener.pid,
+			 listener.program);
 	tfc__fail(task->error, TFC_EBUSY, "agent", 0, "foreign listener on port %u: uid %u%s",
-		  task->port, listener.uid, who);
-	return -1;
+		  task->port, listener.uid, process);
+	return LISTENER_FOREIGN;
 }
 
 bool tfc__agent_find_foreign_listener(struct agent_task *task)
 {
-	if (query_listener(task) < 0)
+	if (watch_query_listener(task) == LISTENER_FOREIGN)
 		task->listener = LISTENER_FOREIGN;
 	return task->listener == LISTENER_FOREIGN;
 }
@@ -91,18 +92,20 @@ bool tfc__agent_find_foreign_listener(struct agent_task *task)
  * between the query of the sockets and that of /proc. It counts as foreign only when it is seen
  * twice in a row.
  */
-static void check_listener(struct agent_task *task)
+static void watch_check_listener(struct agent_task *task)
 {
-	int who = query_listener(task);
-	if (who == 0)
+	enum listener_state found = watch_query_listener(task);
+	if (found == LISTENER_NONE)
 		return;
-	if (who < 0 && (task->listener != LISTENER_DOUBTED || tfc__port_is_searching(task->hold))) {
+	bool is_foreign = found == LISTENER_FOREIGN;
+	if (is_foreign &&
+	    (task->listener != LISTENER_DOUBTED || tfc__port_is_searching(task->hold))) {
 		task->listener = LISTENER_DOUBTED;
 		task->job->agent->watch_pause = PAUSE_MIN;
 		return;
 	}
 	tfc__agent_unwatch_listener(task);
-	if (who < 0) {
+	if (is_foreign) {
 		task->listener = LISTENER_FOREIGN;
 		task->job->agent->watch_pause = PAUSE_MIN;
 		tfc_process_stop(task->process, 0);
@@ -115,14 +118,14 @@ static void check_listener(struct agent_task *task)
 	tfc__agent_notify(task, &event);
 }
 
-static void on_listener(void *user, uint16_t port, uint32_t uid, uint32_t inode)
+static void watch_on_listener(void *user, uint16_t port, uint32_t uid, uint32_t inode)
 {
 	struct tfc__agent *agent = user;
-	TFC__LIST_EACH (link, bucket(agent, port)) {
+	TFC__LIST_EACH (link, listener_bucket(agent, port)) {
 		struct agent_task *task = tfc__container_of(link, struct agent_task, watch_link);
 		if (task->port == port) {
 			if (agent->checks++ < CHECKS_MAX)
-				check_listener(task);
+				watch_check_listener(task);
 			return; /* the callback may have changed the list */
 		}
 	}
@@ -136,8 +139,8 @@ void tfc__agent_watch_tick(struct tfc__timer *timer)
 	if (agent->watch_pause > max)
 		agent->watch_pause = max;
 	agent->checks = 0;
-	tfc__port_each_listener(agent->ctx, 1, UINT16_MAX, on_listener, agent);
-	arm(agent);
+	tfc__port_each_listener(agent->ctx, 1, UINT16_MAX, watch_on_listener, agent);
+	watch_arm(agent);
 	if (agent->checks > CHECKS_MAX && agent->watched)
 		tfc__timer_set(timer, tfc__now()); /* the other listeners, at once */
 }

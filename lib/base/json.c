@@ -16,7 +16,7 @@ struct json_text {
  * it parses the next number. The text is therefore passed in parts that end with a quotation mark,
  * and errno is checked after each part.
  */
-static size_t next_part(void *buffer, size_t size, void *data)
+static size_t json_text_next_part(void *buffer, size_t size, void *data)
 {
 	struct json_text *text = data;
 	size_t len = (size_t)(text->end - text->at);
@@ -39,7 +39,7 @@ int tfc__json_load(const char *text, size_t len, size_t flags, json_error_t *ret
 	json_error_t reason;
 	struct json_text source = {text, text + len, false};
 	errno = 0;
-	json_t *value = json_load_callback(next_part, &source, flags, &reason);
+	json_t *value = json_load_callback(json_text_next_part, &source, flags, &reason);
 	if (value && (source.was_short || errno == ENOMEM)) {
 		json_decref(value);
 		return TFC_ENOMEM;

@@ -1,7 +1,7 @@
 /*
- * Parses JSON and tells a syntax error from an allocation failure. jansson (2.14) reports a string
- * that it could not allocate as a syntax error; errno tells the two apart, as every failing malloc
- * sets it (POSIX).
+ * Parses JSON and distinguishes a syntax error from an allocation failure. jansson (2.14) reports a
+ * string that it could not allocate as a syntax error; errno distinguishes the two, as every
+ * failing malloc sets it (POSIX).
  */
 #ifndef TFC_BASE_JSON_H
 #define TFC_BASE_JSON_H

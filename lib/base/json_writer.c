@@ -9,7 +9,7 @@
 
 #include "base/utf8.h"
 
-static void new_line(struct tfc__json_writer *json)
+static void json_new_line(struct tfc__json_writer *json)
 {
 	tfc__buf_addf(&json->buf, "\n%*s", 2 * (int)json->block_depth, "");
 }
@@ -21,7 +21,7 @@ static void json_separate(struct tfc__json_writer *json)
 	if (json->position == TFC__JSON_AFTER_VALUE)
 		tfc__buf_add_str(&json->buf, json->is_spaced && !is_line ? ", " : ",");
 	if (json->position != TFC__JSON_AFTER_NAME && is_line)
-		new_line(json);
+		json_new_line(json);
 	json->position = TFC__JSON_AFTER_VALUE;
 }
 
@@ -47,7 +47,7 @@ void tfc__json_end(struct tfc__json_writer *json, char bracket)
 	} else {
 		json->block_depth--;
 		if (json->position != TFC__JSON_FIRST)
-			new_line(json);
+			json_new_line(json);
 	}
 	tfc__buf_add_char(&json->buf, bracket);
 	json->position = TFC__JSON_AFTER_VALUE;
@@ -118,7 +118,7 @@ void tfc__json_real(struct tfc__json_writer *json, double value)
 		json->buf.is_failed = true;
 }
 
-static void add_escape(struct tfc__buf *buf, uint32_t c)
+static void json_add_escape(struct tfc__buf *buf, uint32_t c)
 {
 	switch (c) {
 	case '"':
@@ -160,7 +160,7 @@ void tfc__json_bytes(struct tfc__json_writer *json, const char *data, size_t len
 		tfc__buf_add(buf, s + i - plain, plain);
 		plain = 0;
 		if (n)
-			add_escape(buf, code);
+			json_add_escape(buf, code);
 		else
 			tfc__buf_addf(buf, "\\\\x%02x", s[i]);
 		i += n + !n;

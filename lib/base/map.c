@@ -4,7 +4,7 @@
 
 /* Multiplication spreads consecutive keys (Knuth, vol. 3, 6.4); the high bits of the product are
  * the well-mixed ones. */
-static uint32_t first_slot(const struct tfc__map *map, uint64_t key)
+static uint32_t map_first_slot(const struct tfc__map *map, uint64_t key)
 {
 	uint64_t spread = key * UINT64_C(0x9e3779b97f4a7c15);
 	return (uint32_t)(spread >> 32) & (map->capacity - 1);
@@ -12,9 +12,9 @@ static uint32_t first_slot(const struct tfc__map *map, uint64_t key)
 
 /* The slot that holds the key, or the free slot where it belongs. A free slot always exists: at
  * most 3/4 are used. */
-static struct tfc__map_entry *find_slot(const struct tfc__map *map, uint64_t key)
+static struct tfc__map_entry *map_find_slot(const struct tfc__map *map, uint64_t key)
 {
-	uint32_t at = first_slot(map, key);
+	uint32_t at = map_first_slot(map, key);
 	while (map->entries[at].is_used && map->entries[at].key != key)
 		at = (at + 1) & (map->capacity - 1);
 	return &map->entries[at];
@@ -32,7 +32,7 @@ bool tfc__map_reserve(struct tfc__map *map, uint32_t count)
 		return false;
 	for (uint32_t i = 0; i < map->capacity; i++)
 		if (map->entries[i].is_used)
-			*find_slot(&grown, map->entries[i].key) = map->entries[i];
+			*map_find_slot(&grown, map->entries[i].key) = map->entries[i];
 	free(map->entries);
 	*map = grown;
 	return true;
@@ -42,7 +42,7 @@ bool tfc__map_set(struct tfc__map *map, uint64_t key, uint32_t value)
 {
 	if (!tfc__map_reserve(map, map->count + 1))
 		return false;
-	struct tfc__map_entry *entry = find_slot(map, key);
+	struct tfc__map_entry *entry = map_find_slot(map, key);
 	map->count += !entry->is_used;
 	*entry = (struct tfc__map_entry){key, value, true};
 	return true;
@@ -50,20 +50,20 @@ bool tfc__map_set(struct tfc__map *map, uint64_t key, uint32_t value)
 
 uint32_t tfc__map_get(const struct tfc__map *map, uint64_t key, uint32_t none)
 {
-	const struct tfc__map_entry *entry = map->count ? find_slot(map, key) : NULL;
+	const struct tfc__map_entry *entry = map->count ? map_find_slot(map, key) : NULL;
 	return entry && entry->is_used ? entry->value : none;
 }
 
 /* Moves later entries of the probe sequence into the hole, so that a lookup does not stop there. */
 void tfc__map_remove(struct tfc__map *map, uint64_t key)
 {
-	struct tfc__map_entry *hole = map->count ? find_slot(map, key) : NULL;
+	struct tfc__map_entry *hole = map->count ? map_find_slot(map, key) : NULL;
 	if (!hole || !hole->is_used)
 		return;
 	uint32_t mask = map->capacity - 1, at = (uint32_t)(hole - map->entries);
 	for (uint32_t next = (at + 1) & mask; map->entries[next].is_used;
 	     next = (next + 1) & mask) {
-		uint32_t first = first_slot(map, map->entries[next].key);
+		uint32_t first = map_first_slot(map, map->entries[next].key);
 		if (((next - first) & mask) < ((next - at) & mask))
 			continue; /* its probe sequence starts after the hole */
 		map->entries[at] = map->entries[next];

@@ -36,7 +36,7 @@ void tfc__strv_add_all(struct tfc__strv *strv, const char *const *items)
 		tfc__strv_add(strv, *items);
 }
 
-static char **find_env(char **env, const char *name, size_t len)
+static char **strv_find_env(char **env, const char *name, size_t len)
 {
 	for (; env && *env; env++)
 		if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
@@ -48,14 +48,17 @@ void tfc__strv_set_env(struct tfc__strv *strv, const char *name, const char *val
 {
 	size_t name_len = strlen(name), value_len = strlen(value);
 	char *text = malloc(name_len + value_len + 2);
-	if (!text) {
-		strv->is_failed = true;
-		return;
+	if (text) {
+		memcpy(text, name, name_len);
+		text[name_len] = '=';
+		memcpy(text + name_len + 1, value, value_len + 1);
 	}
-	memcpy(text, name, name_len);
-	text[name_len] = '=';
-	memcpy(text + name_len + 1, value, value_len + 1);
-	char **older = find_env(strv->items, name, name_len);
+	tfc__strv_set_variable(strv, text);
+}
+
+void tfc__strv_set_variable(struct tfc__strv *strv, char *text)
+{
+	char **older = text ? strv_find_env(strv->items, text, strcspn(text, "=")) : NULL;
 	if (!older) {
 		tfc__strv_take(strv, text);
 		return;
@@ -66,7 +69,7 @@ void tfc__strv_set_env(struct tfc__strv *strv, const char *name, const char *val
 
 void tfc__strv_unset_env(struct tfc__strv *strv, const char *name)
 {
-	char **item = find_env(strv->items, name, strlen(name));
+	char **item = strv_find_env(strv->items, name, strlen(name));
 	if (!item)
 		return;
 	free(*item);

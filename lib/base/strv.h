@@ -21,6 +21,8 @@ void tfc__strv_add_all(struct tfc__strv *strv, const char *const *items); /* NUL
 
 /* Sets NAME=value in a list that is an environment; replaces an existing entry. */
 void tfc__strv_set_env(struct tfc__strv *strv, const char *name, const char *value);
+/* As tfc__strv_set_env, from "NAME=value"; takes ownership. NULL marks failure. */
+void tfc__strv_set_variable(struct tfc__strv *strv, char *text);
 void tfc__strv_unset_env(struct tfc__strv *strv, const char *name);
 
 /* The value of NAME in a NULL-terminated environment, or NULL. Borrowed. */

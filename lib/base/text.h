@@ -1,4 +1,5 @@
-/* What is computed from a text: its hash, and the port that it names. */
+/* What is computed from a text: its hash, the port that it names, its distance from another.
+ * Amounts as text. */
 #ifndef TFC_BASE_TEXT_H
 #define TFC_BASE_TEXT_H
 
@@ -16,5 +17,16 @@ static inline uint32_t tfc__text_hash(const char *text, size_t len)
 
 /* Reads a port: 0 to 65535 in decimal. Returns -1 for any other text. */
 int tfc__port_read(const char *text);
+
+/*
+ * The edit distance of two texts, in which swapping two neighbours is one edit (optimal string
+ * alignment). A text longer than TFC__EDITED_MAX bytes is SIZE_MAX edits away.
+ */
+#define TFC__EDITED_MAX 79
+size_t tfc__edit_distance(const char *a, size_t a_len, const char *b, size_t b_len);
+
+/* An amount of memory: "8 GiB", "1.5 GiB", "512 MiB"; rounded down. */
+#define TFC__MEMORY_TEXT_SIZE 32
+void tfc__memory_text(uint64_t bytes, char ret_text[TFC__MEMORY_TEXT_SIZE]);
 
 #endif

@@ -65,7 +65,7 @@ bool tfc__utf8_is_control(uint32_t code)
 }
 
 /* Length of the plain character at the start of `left` bytes; 0 if there is none. */
-static size_t plain_len(const char *text, size_t left)
+static size_t utf8_plain_len(const char *text, size_t left)
 {
 	size_t len = tfc__utf8_len(text, left), same;
 	return len && !tfc__utf8_is_control(tfc__utf8_read(text, &same)) ? len : 0;
@@ -75,7 +75,7 @@ bool tfc__is_plain_text(const char *text)
 {
 	size_t left = strlen(text), len;
 	for (; left; text += len, left -= len)
-		if (!(len = plain_len(text, left)))
+		if (!(len = utf8_plain_len(text, left)))
 			return false;
 	return true;
 }
@@ -84,7 +84,7 @@ void tfc__make_plain_text(char *text)
 {
 	size_t left = strlen(text), len;
 	for (; left; text += len, left -= len) {
-		if ((len = plain_len(text, left)))
+		if ((len = utf8_plain_len(text, left)))
 			continue;
 		bool is_ascii = !((unsigned char)*text & 0x80);
 		len = tfc__utf8_len(text, left);

@@ -21,7 +21,7 @@ static struct tfc__bundle *bundle_of(struct tfc__link *link)
 	return tfc__container_of(link, struct tfc__bundle, link);
 }
 
-static void report_all(struct tfc__work *work)
+static void bundle_notify_waiters(struct tfc__work *work)
 {
 	struct tfc__bundle *bundle = tfc__container_of(work, struct tfc__bundle, report);
 	bundle->users++;
@@ -38,7 +38,7 @@ struct tfc__bundle *tfc__archive_new(struct tfc__bundles *bundles, enum tfc__bun
 	bundle->state = state;
 	bundle->pipe.fd = -1;
 	tfc__observers_init(&bundle->waiters);
-	tfc__work_init(&bundle->report, bundles->ctx, report_all);
+	tfc__work_init(&bundle->report, bundles->ctx, bundle_notify_waiters);
 	tfc__list_append(&bundles->all, &bundle->link);
 	return bundle;
 }
@@ -64,7 +64,7 @@ char *tfc__archive_path(const struct tfc__bundles *bundles, const char *hash)
 /* ---- the cache */
 
 /* Whether another bundle refers to the same file. */
-static bool is_shared(const struct tfc__bundle *bundle)
+static bool bundle_file_is_shared(const struct tfc__bundle *bundle)
 {
 	TFC__LIST_EACH (link, &bundle->bundles->all)
 		if (bundle_of(link) != bundle && strcmp(bundle_of(link)->hash, bundle->hash) == 0 &&
@@ -73,9 +73,9 @@ static bool is_shared(const struct tfc__bundle *bundle)
 	return false;
 }
 
-static void drop_bundle(struct tfc__bundle *bundle)
+static void bundle_drop(struct tfc__bundle *bundle)
 {
-	if (bundle->path && !is_shared(bundle))
+	if (bundle->path && !bundle_file_is_shared(bundle))
 		unlink(bundle->path);
 	tfc__archive_free(bundle);
 }
@@ -95,7 +95,7 @@ void tfc__archives_trim(struct tfc__bundles *bundles)
 		}
 		if (total <= bundles->max_bytes)
 			return;
-		drop_bundle(oldest);
+		bundle_drop(oldest);
 	}
 }
 
@@ -110,13 +110,13 @@ void tfc__bundle_leave(struct tfc__bundle *bundle)
 	bundle->key = NULL;
 	bundle->is_kept = false;
 	bundle->used_at = tfc__now();
-	if (!is_done || is_shared(bundle))
-		drop_bundle(bundle);
+	if (!is_done || bundle_file_is_shared(bundle))
+		bundle_drop(bundle);
 	tfc__archives_trim(bundles);
 }
 
 /* A file of a previous incarnation is hashed before it is used. */
-static int check_cached(struct tfc__bundle *bundle, tfc_error *error)
+static int bundle_check_cached(struct tfc__bundle *bundle, tfc_error *error)
 {
 	bool is_unchecked = bundle->state == TFC__BUNDLE_CHECKING && !bundle->process;
 	return is_unchecked ? tfc__archive_check(bundle, error) : TFC_OK;
@@ -152,7 +152,7 @@ int tfc__bundle_pack(struct tfc__bundles *bundles, const char *key, const char *
 						  "bundle: no longer in the cache of the job's "
 						  "node; submit the job again",
 						  error, ret_bundle);
-		int code = check_cached(kept, error);
+		int code = bundle_check_cached(kept, error);
 		if (code < 0)
 			tfc__bundle_leave(kept);
 		else
@@ -194,8 +194,8 @@ struct tfc__bundle *tfc__bundle_find(const struct tfc__bundles *bundles, const c
 	return NULL;
 }
 
-int tfc__bundle_want(struct tfc__bundles *bundles, const char *hash, uint64_t size,
-		     tfc_error *error, struct tfc__bundle **ret_bundle)
+int tfc__bundle_acquire(struct tfc__bundles *bundles, const char *hash, uint64_t size,
+			tfc_error *error, struct tfc__bundle **ret_bundle)
 {
 	if (!tfc__is_bundle_hash(hash))
 		return tfc__fail(error, TFC_EINVAL, "bundle", 0, "\"%.80s\" is not a SHA-256",
@@ -215,7 +215,7 @@ int tfc__bundle_want(struct tfc__bundles *bundles, const char *hash, uint64_t si
 				 "bundle: its size is %llu bytes in another transfer, but %llu in "
 				 "this one; one of the sizes is wrong",
 				 (unsigned long long)bundle->size, (unsigned long long)size);
-	int code = check_cached(bundle, error);
+	int code = bundle_check_cached(bundle, error);
 	if (code < 0)
 		return code;
 	bundle->users++;
@@ -267,7 +267,7 @@ int tfc__bundles_room(const struct tfc__bundles *bundles, uint64_t bytes, tfc_er
  * Registers the archives that a previous incarnation left, to be hashed before use, and removes its
  * working directories.
  */
-static int scan_cache(struct tfc__bundles *bundles, tfc_error *error)
+static int bundles_scan_cache(struct tfc__bundles *bundles, tfc_error *error)
 {
 	DIR *dir = opendir(bundles->dir);
 	int code = TFC_OK;
@@ -316,7 +316,7 @@ int tfc__bundles_open(tfc_ctx *ctx, const char *dir, uint64_t max_bytes, tfc_err
 	if (code == TFC_OK && mkdir(dir, 0700) < 0 && errno != EEXIST)
 		code = tfc__fail_errno(error, "bundle", errno, "cannot create \"%.200s\"", dir);
 	if (code == TFC_OK)
-		code = scan_cache(bundles, error);
+		code = bundles_scan_cache(bundles, error);
 	if (code < 0)
 		tfc__bundles_close(bundles);
 	else

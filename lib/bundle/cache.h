@@ -71,8 +71,8 @@ int tfc__bundle_pack(struct tfc__bundles *bundles, const char *key, const char *
  * Returns the bundle with this hash, with a use: from the cache, in transfer, or RECEIVING from now
  * on. TFC_EBUSY: it is in transfer with another size.
  */
-int tfc__bundle_want(struct tfc__bundles *bundles, const char *hash, uint64_t size,
-		     tfc_error *error, struct tfc__bundle **ret_bundle);
+int tfc__bundle_acquire(struct tfc__bundles *bundles, const char *hash, uint64_t size,
+			tfc_error *error, struct tfc__bundle **ret_bundle);
 /* Returns a FAILED bundle, with a use, for one that could not be packed on its own node. */
 int tfc__bundle_failed(struct tfc__bundles *bundles, const char *why, tfc_error *error,
 		       struct tfc__bundle **ret_bundle);

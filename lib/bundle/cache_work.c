@@ -17,12 +17,12 @@
 #include <tfcluster/spec.h>
 
 #define PIPE_BYTES (1 << 20)
-#define BACKLOG_MAX (16 << 20) /* limit for a sender that does not wait for answers */
+#define BACKLOG_MAX (16 << 20) /* limit for a sender that does not wait for responses */
 #define LOG_NAME "log"
 #define LOST_MAX 3
 #define STATUS_FULL 2 /* exit status of tfc-bundle: the disk is full */
 
-static void on_process(void *user, const tfc_process_event *event);
+static void bundle_on_process(void *user, const tfc_process_event *event);
 
 void tfc__archive_end_work(struct tfc__bundle *bundle)
 {
@@ -60,20 +60,20 @@ int tfc__archive_make_work(struct tfc__bundle *bundle, tfc_error *error)
 }
 
 /* Runs tfc-bundle with these arguments. */
-int tfc__archive_start(struct tfc__bundle *bundle, const char *const words[5], tfc_error *error)
+int tfc__archive_start(struct tfc__bundle *bundle, const char *const args[5], tfc_error *error)
 {
 	tfc_ctx *ctx = bundle->bundles->ctx;
 	char *program = tfc__path_join(tfc__ctx_helper_dir(ctx), "tfc-bundle");
 	if (!program)
 		return tfc__fail_nomem(error, "bundle");
-	const char *const argv[] = {program,  words[0], words[1], words[2],
-				    words[3], words[4], NULL};
+	const char *const argv[] = {program, args[0], args[1], args[2], args[3], args[4], NULL};
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	options.argv = argv;
 	options.grace_ms = TFC__HELPER_GRACE_MS;
 	options.log_dir = bundle->work;
 	options.log_name = LOG_NAME;
-	int code = tfc__process_spawn(ctx, &options, NULL, on_process, bundle, &bundle->process);
+	int code = tfc__process_spawn(ctx, &options, NULL, bundle_on_process, bundle,
+				      &bundle->process);
 	if (code < 0 && error && error != tfc__ctx_error(ctx))
 		*error = *tfc__ctx_error(ctx);
 	free(program);
@@ -83,21 +83,21 @@ int tfc__archive_start(struct tfc__bundle *bundle, const char *const words[5], t
 int tfc__archive_pack(struct tfc__bundle *bundle, tfc_error *error)
 {
 	int code = tfc__archive_make_work(bundle, error);
-	const char *const words[5] = {"add", bundle->from, bundle->work, bundle->bundles->dir};
-	return code < 0 ? code : tfc__archive_start(bundle, words, error);
+	const char *const args[5] = {"add", bundle->from, bundle->work, bundle->bundles->dir};
+	return code < 0 ? code : tfc__archive_start(bundle, args, error);
 }
 
 int tfc__archive_check(struct tfc__bundle *bundle, tfc_error *error)
 {
 	int code = tfc__archive_make_work(bundle, error);
-	const char *const words[5] = {"check", bundle->path, bundle->hash};
-	return code < 0 ? code : tfc__archive_start(bundle, words, error);
+	const char *const args[5] = {"check", bundle->path, bundle->hash};
+	return code < 0 ? code : tfc__archive_start(bundle, args, error);
 }
 
 /*
  * After the loss of the process (its guard died), or because the archive in the cache is damaged.
  */
-static void start_again(struct tfc__bundle *bundle, bool is_damaged)
+static void bundle_restart_work(struct tfc__bundle *bundle, bool is_damaged)
 {
 	int code = TFC_OK;
 	tfc__archive_end_work(bundle);
@@ -113,7 +113,7 @@ static void start_again(struct tfc__bundle *bundle, bool is_damaged)
 		return;
 	}
 	if (bundle->state == TFC__BUNDLE_RECEIVING) {
-		bundle->received = 0; /* the sender learns this from the answer to its next chunk */
+		bundle->received = 0; /* the response to the next chunk has this number */
 		tfc__work_schedule(&bundle->report);
 		return;
 	}
@@ -123,35 +123,35 @@ static void start_again(struct tfc__bundle *bundle, bool is_damaged)
 		bundle_fail(bundle, code, bundle->error.text);
 }
 
-static void on_process(void *user, const tfc_process_event *event)
+static void bundle_on_process(void *user, const tfc_process_event *event)
 {
 	struct tfc__bundle *bundle = user;
 	struct stat status;
-	char word[256] = "", **lines = NULL;
+	char line[256] = "", **lines = NULL;
 	if (event->kind != TFC_PROCESS_EXITED)
 		return;
 	bool has_succeeded = event->reason == TFC_EXIT_CODE && event->status == 0;
 	bool is_full = event->reason == TFC_EXIT_CODE && event->status == STATUS_FULL;
 	if (event->reason == TFC_EXIT_LOST && ++bundle->lost < LOST_MAX) {
-		start_again(bundle, false);
+		bundle_restart_work(bundle, false);
 		return;
 	}
 	/* The last line of its output: what is wrong, or the hash. */
-	bool has_output = tfc__log_tail(bundle->work, LOG_NAME, 0, 1, &lines) >= 0;
-	snprintf(word, sizeof(word), "%s", has_output && lines[0] ? lines[0] : event->text);
+	bool has_output = tfc__log_tail(bundle->work, LOG_NAME, 0, 0, 1, &lines) >= 0;
+	snprintf(line, sizeof(line), "%s", has_output && lines[0] ? lines[0] : event->text);
 	if (has_output)
 		tfc_strv_free(lines);
 	if (!has_succeeded && bundle->state == TFC__BUNDLE_CHECKING) {
-		start_again(bundle, true);
+		bundle_restart_work(bundle, true);
 		return;
 	}
 	if (!has_succeeded) {
-		bundle_fail(bundle, is_full ? TFC_ENOSPC : TFC_EARCHIVE, word);
+		bundle_fail(bundle, is_full ? TFC_ENOSPC : TFC_EARCHIVE, line);
 		return;
 	}
 
 	if (bundle->state == TFC__BUNDLE_PACKING)
-		snprintf(bundle->hash, sizeof(bundle->hash), "%.64s", word);
+		snprintf(bundle->hash, sizeof(bundle->hash), "%.64s", line);
 	if (!bundle->path)
 		bundle->path = tfc__archive_path(bundle->bundles, bundle->hash);
 	if (!bundle->path || stat(bundle->path, &status) < 0) {
@@ -169,7 +169,7 @@ static void on_process(void *user, const tfc_process_event *event)
 /* ---- received bytes */
 
 /* Bytes that the pipe does not accept now stay in the backlog; writing never blocks. */
-static void push(struct tfc__bundle *bundle)
+static void bundle_write_backlog(struct tfc__bundle *bundle)
 {
 	size_t before = tfc__bundle_backlog(bundle);
 	while (bundle->waiting_at < bundle->waiting_len) {
@@ -188,9 +188,9 @@ static void push(struct tfc__bundle *bundle)
 		tfc__work_schedule(&bundle->report);
 }
 
-static void on_pipe(struct tfc__io *io, uint32_t events)
+static void bundle_on_pipe(struct tfc__io *io, uint32_t events)
 {
-	push(tfc__container_of(io, struct tfc__bundle, pipe));
+	bundle_write_backlog(tfc__container_of(io, struct tfc__bundle, pipe));
 }
 
 /*
@@ -198,7 +198,7 @@ static void on_pipe(struct tfc__io *io, uint32_t events)
  * reading and writing, so that neither side waits for the other. The process knows the number of
  * bytes.
  */
-static int start_receiving(struct tfc__bundle *bundle, tfc_error *error)
+static int bundle_start_receiving(struct tfc__bundle *bundle, tfc_error *error)
 {
 	char size[24];
 	int code = tfc__archive_make_work(bundle, error);
@@ -211,15 +211,15 @@ static int start_receiving(struct tfc__bundle *bundle, tfc_error *error)
 		code = tfc__fail_errno(error, "bundle", errno, "cannot create \"%.200s\"", fifo);
 	free(fifo);
 	snprintf(size, sizeof(size), "%llu", (unsigned long long)bundle->size);
-	const char *const words[5] = {"receive", bundle->work, bundle->bundles->dir, bundle->hash,
-				      size};
+	const char *const args[5] = {"receive", bundle->work, bundle->bundles->dir, bundle->hash,
+				     size};
 	if (code == TFC_OK) {
 		fcntl(bundle->pipe.fd, F_SETPIPE_SZ, PIPE_BYTES);
 		code = tfc__io_open(&bundle->pipe, bundle->bundles->ctx, bundle->pipe.fd, 0,
-				    on_pipe);
+				    bundle_on_pipe);
 	}
 	if (code == TFC_OK)
-		code = tfc__archive_start(bundle, words, error);
+		code = tfc__archive_start(bundle, args, error);
 	if (code < 0)
 		tfc__archive_end_work(bundle);
 	return code;
@@ -231,7 +231,7 @@ int tfc__bundle_write(struct tfc__bundle *bundle, uint64_t at, const void *data,
 	if (bundle->state != TFC__BUNDLE_RECEIVING || at != bundle->received ||
 	    len > bundle->size - at || tfc__bundle_backlog(bundle) > BACKLOG_MAX)
 		return tfc__fail(error, TFC_ESTATE, "bundle", 0, "unexpected part of a bundle");
-	int code = bundle->process ? TFC_OK : start_receiving(bundle, error);
+	int code = bundle->process ? TFC_OK : bundle_start_receiving(bundle, error);
 	if (code < 0)
 		return code;
 	if (len && bundle->waiting_at) { /* discards what the pipe has accepted */
@@ -251,7 +251,7 @@ int tfc__bundle_write(struct tfc__bundle *bundle, uint64_t at, const void *data,
 		memcpy(bundle->waiting + bundle->waiting_len, data, len);
 	bundle->waiting_len += len;
 	bundle->received += len;
-	push(bundle);
+	bundle_write_backlog(bundle);
 	return TFC_OK;
 }
 

@@ -22,8 +22,8 @@ static bool is_bomb(const struct tfc__bundle_limits *limits, uint64_t size, uint
 	return size > limits->ratio_bytes && size / limits->ratio > packed;
 }
 
-static int check_sizes(const struct tfc__bundle_directory *directory,
-		       const struct tfc__bundle_limits *limits, tfc_error *error)
+static int check_entry_sizes(const struct tfc__bundle_directory *directory,
+			     const struct tfc__bundle_limits *limits, tfc_error *error)
 {
 	uint64_t size = 0, packed = 0;
 	for (size_t i = 0; i < directory->count; i++) {
@@ -55,7 +55,7 @@ static int check_sizes(const struct tfc__bundle_directory *directory,
 
 /* ---- places */
 
-static int compare_places(const void *left, const void *right)
+static int compare_entry_places(const void *left, const void *right)
 {
 	const struct tfc__bundle_entry *a = *(const struct tfc__bundle_entry *const *)left;
 	const struct tfc__bundle_entry *b = *(const struct tfc__bundle_entry *const *)right;
@@ -63,8 +63,8 @@ static int compare_places(const void *left, const void *right)
 }
 
 /* Checks the gap between the end of one entry (NULL: the file's beginning) and what follows it. */
-static int check_gap(const struct tfc__bundle_entry *before, uint64_t next, const char *what,
-		     tfc_error *error)
+static int check_entry_gap(const struct tfc__bundle_entry *before, uint64_t next, const char *what,
+			   tfc_error *error)
 {
 	uint64_t end = before ? before->end : 0;
 	if (next < end)
@@ -78,7 +78,7 @@ static int check_gap(const struct tfc__bundle_entry *before, uint64_t next, cons
 }
 
 /* Entries must follow one another without gaps: another reader might find data hidden in a gap. */
-static int check_places(const struct tfc__bundle_directory *directory, tfc_error *error)
+static int check_entry_places(const struct tfc__bundle_directory *directory, tfc_error *error)
 {
 	const struct tfc__bundle_entry **sorted = calloc(directory->count + 1, sizeof(*sorted));
 	const struct tfc__bundle_entry *before = NULL;
@@ -87,13 +87,13 @@ static int check_places(const struct tfc__bundle_directory *directory, tfc_error
 		return tfc__fail_nomem(error, "bundle");
 	for (size_t i = 0; i < directory->count; i++)
 		sorted[i] = &directory->entries[i];
-	qsort(sorted, directory->count, sizeof(*sorted), compare_places);
+	qsort(sorted, directory->count, sizeof(*sorted), compare_entry_places);
 	for (size_t i = 0; i < directory->count && result == TFC_OK; i++) {
-		result = check_gap(before, sorted[i]->start, sorted[i]->name, error);
+		result = check_entry_gap(before, sorted[i]->start, sorted[i]->name, error);
 		before = sorted[i];
 	}
 	if (result == TFC_OK)
-		result = check_gap(before, directory->start, "the central directory", error);
+		result = check_entry_gap(before, directory->start, "the central directory", error);
 	free(sorted);
 	return result;
 }
@@ -103,7 +103,7 @@ static int check_places(const struct tfc__bundle_directory *directory, tfc_error
 int tfc__bundle_check(const struct tfc__bundle_directory *directory,
 		      const struct tfc__bundle_limits *limits, tfc_error *error)
 {
-	int result = check_places(directory, error);
+	int result = check_entry_places(directory, error);
 	if (result < 0)
 		return result;
 	struct tfc__bundle_name *names = calloc(directory->count + 1, sizeof(*names));
@@ -114,5 +114,5 @@ int tfc__bundle_check(const struct tfc__bundle_directory *directory,
 						     directory->entries[i].is_directory};
 	result = tfc__bundle_names_check(names, directory->count, error);
 	free(names);
-	return result == TFC_OK ? check_sizes(directory, limits, error) : result;
+	return result == TFC_OK ? check_entry_sizes(directory, limits, error) : result;
 }

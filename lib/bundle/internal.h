@@ -42,7 +42,7 @@ void tfc__archives_trim(struct tfc__bundles *bundles);
  * make_work creates.
  */
 int tfc__archive_make_work(struct tfc__bundle *bundle, tfc_error *error);
-int tfc__archive_start(struct tfc__bundle *bundle, const char *const words[5], tfc_error *error);
+int tfc__archive_start(struct tfc__bundle *bundle, const char *const args[5], tfc_error *error);
 int tfc__archive_pack(struct tfc__bundle *bundle, tfc_error *error);
 int tfc__archive_check(struct tfc__bundle *bundle, tfc_error *error);
 void tfc__archive_end_work(struct tfc__bundle *bundle);

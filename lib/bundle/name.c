@@ -11,7 +11,7 @@
 #define DEPTH_MAX 64
 #define FOLDED_GROWTH 2 /* U+023A has two bytes, its folded form three */
 
-static const char *check_parts(const char *name)
+static const char *check_name_parts(const char *name)
 {
 	for (size_t depth = 0; *name; depth++) {
 		size_t len = strcspn(name, "/");
@@ -30,7 +30,7 @@ static const char *check_parts(const char *name)
 	return NULL;
 }
 
-static const char *check_characters(const char *name, size_t len)
+static const char *check_name_characters(const char *name, size_t len)
 {
 	for (size_t n; len; name += n, len -= n) {
 		n = tfc__utf8_len(name, len);
@@ -56,8 +56,8 @@ int tfc__bundle_name_check(const char *name, tfc_error *error)
 		why = "its name exceeds 1024 bytes";
 	else if (name[0] == '/')
 		why = "its name is absolute";
-	why = why ? why : check_characters(name, len);
-	why = why ? why : check_parts(name);
+	why = why ? why : check_name_characters(name, len);
+	why = why ? why : check_name_parts(name);
 	return why ? tfc__bundle_refuse(error, TFC_EARCHIVE, name, why) : TFC_OK;
 }
 
@@ -77,7 +77,7 @@ struct prefixes {
 	char *folded; /* all folded names, one after another */
 };
 
-static int compare_bytes(const char *a, size_t a_len, const char *b, size_t b_len)
+static int compare_prefix_bytes(const char *a, size_t a_len, const char *b, size_t b_len)
 {
 	int difference = memcmp(a, b, a_len < b_len ? a_len : b_len);
 	return difference ? difference : a_len < b_len ? -1 : a_len > b_len;
@@ -87,15 +87,15 @@ static int compare_bytes(const char *a, size_t a_len, const char *b, size_t b_le
 static int compare_prefixes(const void *left, const void *right)
 {
 	const struct prefix *a = left, *b = right;
-	int difference = compare_bytes(a->folded, a->folded_len, b->folded, b->folded_len);
+	int difference = compare_prefix_bytes(a->folded, a->folded_len, b->folded, b->folded_len);
 	if (!difference)
-		difference = compare_bytes(a->name->text, a->len, b->name->text, b->len);
+		difference = compare_prefix_bytes(a->name->text, a->len, b->name->text, b->len);
 	return difference ? difference : (int)b->is_whole - (int)a->is_whole;
 }
 
 /* Adds a name and its parent folders; returns the position of the next folded name. */
-static char *add_prefixes(struct prefixes *prefixes, const struct tfc__bundle_name *name,
-			  char *folded)
+static char *prefixes_add_name(struct prefixes *prefixes, const struct tfc__bundle_name *name,
+			       char *folded)
 {
 	const char *start = folded, *text = name->text;
 	for (size_t n; *text; text += n) {
@@ -115,7 +115,7 @@ static char *add_prefixes(struct prefixes *prefixes, const struct tfc__bundle_na
 }
 
 /* All names have passed tfc__bundle_name_check. */
-static bool collect_prefixes(struct prefixes *prefixes, const struct tfc__bundle_name *names,
+static bool prefixes_collect(struct prefixes *prefixes, const struct tfc__bundle_name *names,
 			     size_t count)
 {
 	size_t total = 0, bytes = 0;
@@ -130,17 +130,17 @@ static bool collect_prefixes(struct prefixes *prefixes, const struct tfc__bundle
 	if (!prefixes->items || !folded)
 		return false;
 	for (size_t i = 0; i < count; i++)
-		folded = add_prefixes(prefixes, &names[i], folded);
+		folded = prefixes_add_name(prefixes, &names[i], folded);
 	return true;
 }
 
 /* Checks two neighbours in the order of compare_prefixes(). */
-static int check_pair(const struct prefix *a, const struct prefix *b, tfc_error *error)
+static int check_prefix_pair(const struct prefix *a, const struct prefix *b, tfc_error *error)
 {
 	const char *a_text = a->name->text, *b_text = b->name->text;
-	if (compare_bytes(a->folded, a->folded_len, b->folded, b->folded_len) != 0)
+	if (compare_prefix_bytes(a->folded, a->folded_len, b->folded, b->folded_len) != 0)
 		return TFC_OK;
-	if (compare_bytes(a_text, a->len, b_text, b->len) != 0)
+	if (compare_prefix_bytes(a_text, a->len, b_text, b->len) != 0)
 		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
 				 "entries %.80s and %.80s: names differ only in case", a_text,
 				 b_text);
@@ -159,12 +159,12 @@ int tfc__bundle_names_check(const struct tfc__bundle_name *names, size_t count, 
 {
 	struct prefixes prefixes = {0};
 	int result = TFC_OK;
-	if (!collect_prefixes(&prefixes, names, count))
+	if (!prefixes_collect(&prefixes, names, count))
 		result = tfc__fail_nomem(error, "bundle");
 	else
 		qsort(prefixes.items, prefixes.count, sizeof(*prefixes.items), compare_prefixes);
 	for (size_t i = 1; i < prefixes.count && result == TFC_OK; i++)
-		result = check_pair(&prefixes.items[i - 1], &prefixes.items[i], error);
+		result = check_prefix_pair(&prefixes.items[i - 1], &prefixes.items[i], error);
 	free(prefixes.items);
 	free(prefixes.folded);
 	return result;

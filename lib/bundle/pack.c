@@ -43,18 +43,18 @@ struct pack {
 	tfc_error *error;
 };
 
-static int refuse(struct pack *p, int code, const char *name, const char *why)
+static int pack_refuse(struct pack *p, int code, const char *name, const char *why)
 {
 	return tfc__fail(p->error, code, "bundle", 0, "%.150s: %s", name, why);
 }
 
-static int fail_errno(struct pack *p, const char *name)
+static int pack_fail_errno(struct pack *p, const char *name)
 {
 	return tfc__fail_errno(p->error, "bundle", errno, "%.150s", name);
 }
 
 /* Opens a file to pack: symbolic links are followed only inside the directory. */
-static int open_inside(int root, const char *name, uint64_t flags)
+static int pack_open_inside(int root, const char *name, uint64_t flags)
 {
 	struct open_how how = {
 		.flags = flags | O_CLOEXEC,
@@ -66,7 +66,7 @@ static int open_inside(int root, const char *name, uint64_t flags)
 /* ---- collecting */
 
 /* Takes ownership of `name`. */
-static int add_item(struct pack *p, char *name, const struct stat *status)
+static int pack_add_item(struct pack *p, char *name, const struct stat *status)
 {
 	if (p->count == p->capacity) {
 		size_t capacity = p->capacity ? p->capacity * 2 : 64;
@@ -86,30 +86,31 @@ static int add_item(struct pack *p, char *name, const struct stat *status)
 	};
 	int result = tfc__bundle_name_check(name, p->error);
 	if (result == TFC_OK && p->count > tfc__bundle_limits.entries)
-		result = refuse(p, TFC_ETOOBIG, name, "exceeds the limit of files in a bundle");
+		result = pack_refuse(p, TFC_ETOOBIG, name,
+				     "exceeds the limit of files in a bundle");
 	if (result == TFC_OK && p->items[p->count - 1].size > tfc__bundle_limits.bytes - p->bytes)
-		result = refuse(p, TFC_ETOOBIG, name, "exceeds the limit of a bundle's size");
+		result = pack_refuse(p, TFC_ETOOBIG, name, "exceeds the limit of a bundle's size");
 	p->bytes += result == TFC_OK ? p->items[p->count - 1].size : 0;
 	return result;
 }
 
-static int add_directory(struct pack *p, const char *name);
+static int pack_add_directory(struct pack *p, const char *name);
 
 /* Adds the file or directory `name`; takes ownership of `name`. */
-static int add_path(struct pack *p, char *name)
+static int pack_add_path(struct pack *p, char *name)
 {
 	struct stat link, status;
 	const char *why = NULL;
 	int result = TFC_OK;
 	if (fstatat(p->root, name, &link, AT_SYMLINK_NOFOLLOW) < 0) {
-		result = fail_errno(p, name);
+		result = pack_fail_errno(p, name);
 		goto done;
 	}
 	if (link.st_dev == p->own.st_dev && link.st_ino == p->own.st_ino)
 		goto done; /* the archive itself */
 	status = link;
 	if (S_ISLNK(link.st_mode)) {
-		int fd = open_inside(p->root, name, O_PATH);
+		int fd = pack_open_inside(p->root, name, O_PATH);
 		if (fd < 0 || fstat(fd, &status) < 0)
 			why = "a link that is broken or leads out of the directory";
 		else if (!S_ISREG(status.st_mode))
@@ -120,29 +121,29 @@ static int add_path(struct pack *p, char *name)
 		why = "neither a file nor a directory";
 	}
 	if (why) {
-		result = refuse(p, TFC_EARCHIVE, name, why);
+		result = pack_refuse(p, TFC_EARCHIVE, name, why);
 		goto done;
 	}
 	if (S_ISREG(status.st_mode))
-		return add_item(p, name, &status);
+		return pack_add_item(p, name, &status);
 	char *folder = NULL;
 	if (asprintf(&folder, "%s/", name) < 0)
 		result = tfc__fail_nomem(p->error, "bundle");
 	else
-		result = add_item(p, folder, &status);
+		result = pack_add_item(p, folder, &status);
 	if (result == TFC_OK)
-		result = add_directory(p, name);
+		result = pack_add_directory(p, name);
 done:
 	free(name);
 	return result;
 }
 
-static int add_directory(struct pack *p, const char *name)
+static int pack_add_directory(struct pack *p, const char *name)
 {
-	int fd = open_inside(p->root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+	int fd = pack_open_inside(p->root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	if (!dir) {
-		int result = fail_errno(p, name);
+		int result = pack_fail_errno(p, name);
 		if (fd >= 0)
 			close(fd);
 		return result;
@@ -154,15 +155,15 @@ static int add_directory(struct pack *p, const char *name)
 			continue;
 		char *child = strcmp(name, ".") == 0 ? strdup(entry->d_name)
 						     : tfc__path_join(name, entry->d_name);
-		result = child ? add_path(p, child) : tfc__fail_nomem(p->error, "bundle");
+		result = child ? pack_add_path(p, child) : tfc__fail_nomem(p->error, "bundle");
 	}
 	if (result == TFC_OK && errno)
-		result = fail_errno(p, name);
+		result = pack_fail_errno(p, name);
 	closedir(dir);
 	return result;
 }
 
-static int compare_items(const void *left, const void *right)
+static int compare_pack_items(const void *left, const void *right)
 {
 	const struct item *a = left, *b = right;
 	return strcmp(a->name, b->name);
@@ -170,27 +171,28 @@ static int compare_items(const void *left, const void *right)
 
 /* ---- writing */
 
-static zip_int64_t fail_source(struct item *item, int zip_code)
+static zip_int64_t pack_fail_source(struct item *item, int zip_code)
 {
 	zip_error_set(&item->detail, zip_code, errno);
 	return -1;
 }
 
 /* libzip's source of the bytes of one file; only one is open at a time. */
-static zip_int64_t read_item(void *user, void *data, zip_uint64_t len, zip_source_cmd_t command)
+static zip_int64_t pack_read_item(void *user, void *data, zip_uint64_t len,
+				  zip_source_cmd_t command)
 {
 	struct item *item = user;
 	zip_stat_t *status = data;
 	ssize_t n;
 	switch (command) {
 	case ZIP_SOURCE_OPEN:
-		item->fd = open_inside(item->pack->root, item->name, O_RDONLY | O_NONBLOCK);
-		return item->fd < 0 ? fail_source(item, ZIP_ER_OPEN) : 0;
+		item->fd = pack_open_inside(item->pack->root, item->name, O_RDONLY | O_NONBLOCK);
+		return item->fd < 0 ? pack_fail_source(item, ZIP_ER_OPEN) : 0;
 	case ZIP_SOURCE_READ:
 		do
 			n = read(item->fd, data, len);
 		while (n < 0 && errno == EINTR);
-		return n < 0 ? fail_source(item, ZIP_ER_READ) : n;
+		return n < 0 ? pack_fail_source(item, ZIP_ER_READ) : n;
 	case ZIP_SOURCE_CLOSE:
 		close(item->fd);
 		item->fd = -1;
@@ -211,7 +213,7 @@ static zip_int64_t read_item(void *user, void *data, zip_uint64_t len, zip_sourc
 }
 
 /* libzip does not report every failed allocation; errno, set to 0 before the call, does. */
-static int fail_zip(struct pack *p, zip_t *zip, const char *name)
+static int pack_fail_zip(struct pack *p, zip_t *zip, const char *name)
 {
 	bool is_nomem = errno == ENOMEM;
 	int sys_errno = zip_error_code_system(zip_get_error(zip));
@@ -219,12 +221,12 @@ static int fail_zip(struct pack *p, zip_t *zip, const char *name)
 		return tfc__fail_nomem(p->error, "bundle");
 	if (sys_errno == ENOSPC || sys_errno == EACCES || sys_errno == ENOMEM) {
 		errno = sys_errno;
-		return fail_errno(p, name);
+		return pack_fail_errno(p, name);
 	}
-	return refuse(p, TFC_ESYS, name, zip_strerror(zip));
+	return pack_refuse(p, TFC_ESYS, name, zip_strerror(zip));
 }
 
-static int write_item(struct pack *p, zip_t *zip, struct item *item)
+static int pack_write_item(struct pack *p, zip_t *zip, struct item *item)
 {
 	const zip_flags_t flags = ZIP_FL_ENC_GUESS;
 	bool is_directory = S_ISDIR(item->mode);
@@ -234,22 +236,22 @@ static int write_item(struct pack *p, zip_t *zip, struct item *item)
 	if (is_directory) {
 		index = zip_dir_add(zip, item->name, flags);
 	} else {
-		zip_source_t *source = zip_source_function(zip, read_item, item);
+		zip_source_t *source = zip_source_function(zip, pack_read_item, item);
 		index = source ? zip_file_add(zip, item->name, source, flags) : -1;
 		if (index < 0)
 			zip_source_free(source);
 	}
 	if (index < 0)
-		return fail_zip(p, zip, item->name);
+		return pack_fail_zip(p, zip, item->name);
 	zip_uint32_t mode = (item->mode & (S_IFMT | 0777)) << 16 | dos_folder;
 	if (zip_set_file_compression(zip, (zip_uint64_t)index, ZIP_CM_STORE, 0) < 0 ||
 	    zip_file_set_dostime(zip, (zip_uint64_t)index, 0, DOS_DATE_1980, 0) < 0 ||
 	    zip_file_set_external_attributes(zip, (zip_uint64_t)index, 0, ZIP_OPSYS_UNIX, mode) < 0)
-		return fail_zip(p, zip, item->name);
+		return pack_fail_zip(p, zip, item->name);
 	return TFC_OK;
 }
 
-static int write_items(struct pack *p, const char *zip_path)
+static int pack_write_items(struct pack *p, const char *zip_path)
 {
 	int code = 0;
 	errno = 0;
@@ -257,19 +259,19 @@ static int write_items(struct pack *p, const char *zip_path)
 	if (!zip && (code == ZIP_ER_MEMORY || errno == ENOMEM))
 		return tfc__fail_nomem(p->error, "bundle");
 	if (!zip)
-		return refuse(p, TFC_ESYS, zip_path, "cannot create the archive");
+		return pack_refuse(p, TFC_ESYS, zip_path, "cannot create the archive");
 	int result = TFC_OK;
 	for (size_t i = 0; i < p->count && result == TFC_OK; i++)
-		result = write_item(p, zip, &p->items[i]);
+		result = pack_write_item(p, zip, &p->items[i]);
 	if (result == TFC_OK && zip_close(zip) == 0)
 		return TFC_OK;
 	if (result == TFC_OK)
-		result = fail_zip(p, zip, zip_path);
+		result = pack_fail_zip(p, zip, zip_path);
 	zip_discard(zip);
 	return result;
 }
 
-static int copy_zip(struct pack *p, int from, int to, const char *path)
+static int pack_copy_zip(struct pack *p, int from, int to, const char *path)
 {
 	char chunk[CHUNK];
 	struct tfc__bundle_directory directory;
@@ -284,7 +286,7 @@ static int copy_zip(struct pack *p, int from, int to, const char *path)
 		if (n == 0)
 			return TFC_OK;
 		if (n < 0 || tfc__write_all(to, chunk, (size_t)n) < 0)
-			return fail_errno(p, path);
+			return pack_fail_errno(p, path);
 	}
 }
 
@@ -302,7 +304,7 @@ static bool is_meant_as_zip(const char *path, int fd)
 }
 
 /* Collects a single file: its name is the last part of the path, the root is the rest. */
-static int collect_file(struct pack *p, const char *path, const struct stat *status)
+static int pack_add_single_file(struct pack *p, const char *path, const struct stat *status)
 {
 	const char *slash = strrchr(path, '/');
 	char *folder = slash == path ? strdup("/")
@@ -318,9 +320,9 @@ static int collect_file(struct pack *p, const char *path, const struct stat *sta
 	free(folder);
 	if (p->root < 0) {
 		free(name);
-		return fail_errno(p, path);
+		return pack_fail_errno(p, path);
 	}
-	return add_item(p, name, status);
+	return pack_add_item(p, name, status);
 }
 
 static int pack_into(struct pack *p, const char *path, int from, const struct stat *status,
@@ -328,20 +330,20 @@ static int pack_into(struct pack *p, const char *path, int from, const struct st
 {
 	int result;
 	if (S_ISREG(status->st_mode) && is_meant_as_zip(path, from))
-		return copy_zip(p, from, to, path);
+		return pack_copy_zip(p, from, to, path);
 	if (S_ISREG(status->st_mode)) {
-		result = collect_file(p, path, status);
+		result = pack_add_single_file(p, path, status);
 	} else if (S_ISDIR(status->st_mode)) {
 		p->root = fcntl(from, F_DUPFD_CLOEXEC, 0);
-		result = p->root < 0 ? fail_errno(p, path) : add_directory(p, ".");
+		result = p->root < 0 ? pack_fail_errno(p, path) : pack_add_directory(p, ".");
 	} else {
-		result = refuse(p, TFC_EARCHIVE, path, "neither a file nor a directory");
+		result = pack_refuse(p, TFC_EARCHIVE, path, "neither a file nor a directory");
 	}
 	if (result < 0)
 		return result;
 	if (p->count == 0) { /* libzip writes no empty archive: only the end record (4.3.16) */
 		static const char end[22] = {'P', 'K', 5, 6};
-		return tfc__write_all(to, end, sizeof(end)) < 0 ? fail_errno(p, "the archive")
+		return tfc__write_all(to, end, sizeof(end)) < 0 ? pack_fail_errno(p, "the archive")
 								: TFC_OK;
 	}
 	struct tfc__bundle_name *names = calloc(p->count, sizeof(*names));
@@ -353,8 +355,8 @@ static int pack_into(struct pack *p, const char *path, int from, const struct st
 	free(names);
 	if (result < 0)
 		return result;
-	qsort(p->items, p->count, sizeof(*p->items), compare_items);
-	return write_items(p, zip_path);
+	qsort(p->items, p->count, sizeof(*p->items), compare_pack_items);
+	return pack_write_items(p, zip_path);
 }
 
 int tfc_bundle_pack(const char *path, const char *zip_path, tfc_error *error)
@@ -367,11 +369,11 @@ int tfc_bundle_pack(const char *path, const char *zip_path, tfc_error *error)
 				 "tfc_bundle_pack: an argument is NULL");
 	int from = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (from < 0 || fstat(from, &status) < 0)
-		result = fail_errno(&p, path);
+		result = pack_fail_errno(&p, path);
 	if (result == TFC_OK) {
 		to = open(zip_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		if (to < 0 || fstat(to, &p.own) < 0)
-			result = fail_errno(&p, zip_path);
+			result = pack_fail_errno(&p, zip_path);
 	}
 	if (result == TFC_OK && (result = pack_into(&p, path, from, &status, zip_path, to)) < 0)
 		unlink(zip_path);

@@ -8,9 +8,9 @@
 #include "base/names.h"
 #include "bundle/transfer.h"
 
-#define BACKLOG_MAX (512 * 1024) /* backlog up to which chunks are answered at once */
+#define BACKLOG_MAX (512 * 1024) /* backlog up to which responses to chunks are sent at once */
 
-static int check_hash(const char *hash, tfc_error *error)
+static int check_hash_param(const char *hash, tfc_error *error)
 {
 	if (tfc__is_bundle_hash(hash))
 		return TFC_OK;
@@ -46,7 +46,7 @@ static void offer_fail(struct offer *offer, const tfc_error *error)
 	free(offer);
 }
 
-static void on_offer_cancel(void *user)
+static void offer_on_cancel(void *user)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__fail(&error, TFC_ECANCELED, "bundle", 0, "the bundle is no longer offered");
@@ -55,7 +55,7 @@ static void on_offer_cancel(void *user)
 
 /* ---- progress */
 
-static void send_item(struct offer *offer)
+static void offer_send_item(struct offer *offer)
 {
 	const struct tfc__bundle *bundle = offer->bundle;
 	tfc_error error = TFC_ERROR_INIT;
@@ -75,7 +75,7 @@ static void send_item(struct offer *offer)
 }
 
 /* A READY bundle needs no more bytes, so it has no idle timer. */
-static void begin_idle(struct offer *offer)
+static void offer_set_idle_timer(struct offer *offer)
 {
 	offer->received = offer->bundle->received;
 	if (offer->bundle->state == TFC__BUNDLE_READY)
@@ -85,14 +85,14 @@ static void begin_idle(struct offer *offer)
 }
 
 /* While the bytes are checked or written to a slow disk, the sender is not to blame. */
-static void on_idle(struct tfc__timer *timer)
+static void offer_on_idle(struct tfc__timer *timer)
 {
 	struct offer *offer = tfc__container_of(timer, struct offer, idle);
 	const struct tfc__bundle *bundle = offer->bundle;
 	tfc_error error = TFC_ERROR_INIT;
 	if (bundle->state != TFC__BUNDLE_RECEIVING || bundle->received == bundle->size ||
 	    tfc__bundle_backlog(bundle)) {
-		begin_idle(offer);
+		offer_set_idle_timer(offer);
 		return;
 	}
 	tfc__fail(&error, TFC_ETIMEDOUT, "bundle", 0,
@@ -104,23 +104,23 @@ static void on_idle(struct tfc__timer *timer)
 }
 
 /* Requests the bytes again if those received were lost or the cached archive was damaged. */
-static void on_offered_bundle(struct tfc__observer *waiter, const void *event)
+static void offer_on_bundle(struct tfc__observer *waiter, const void *event)
 {
 	struct offer *offer = tfc__container_of(waiter, struct offer, waiter);
 	const struct tfc__bundle *bundle = offer->bundle;
 	if (bundle->received != offer->received || bundle->state == TFC__BUNDLE_READY)
-		begin_idle(offer);
+		offer_set_idle_timer(offer);
 	if (bundle->state == TFC__BUNDLE_FAILED)
 		offer_fail(offer, &bundle->error);
 	else if ((bundle->state == TFC__BUNDLE_READY && !offer->is_ready_sent) ||
 		 (bundle->state == TFC__BUNDLE_RECEIVING && !bundle->received))
-		send_item(offer);
+		offer_send_item(offer);
 }
 
 /* ---- limits */
 
-static int check_bytes(const struct tfc__bundles *bundles, const struct offer *offer, uint64_t size,
-		       tfc_error *error)
+static int offer_check_bytes(const struct tfc__bundles *bundles, const struct offer *offer,
+			     uint64_t size, tfc_error *error)
 {
 	const struct tfc__bundle_offerer *who = &offer->offerer;
 	uint64_t bytes = size, key_bytes = size;
@@ -149,8 +149,8 @@ static int check_bytes(const struct tfc__bundles *bundles, const struct offer *o
 	return TFC_OK;
 }
 
-static int check_offer(const struct tfc__bundles *bundles, const struct offer *offer, uint64_t size,
-		       tfc_error *error)
+static int offer_check_limits(const struct tfc__bundles *bundles, const struct offer *offer,
+			      uint64_t size, tfc_error *error)
 {
 	uint32_t count = 1;
 	if (!size || size > TFC__OFFER_BYTES_MAX)
@@ -165,21 +165,22 @@ static int check_offer(const struct tfc__bundles *bundles, const struct offer *o
 			error, TFC_EBUSY, "bundle", 0,
 			"bundle: too many offers on this connection (limit %d); try again later",
 			TFC__OFFERS_MAX);
-	return offer->offerer.is_client ? check_bytes(bundles, offer, size, error) : TFC_OK;
+	return offer->offerer.is_client ? offer_check_bytes(bundles, offer, size, error) : TFC_OK;
 }
 
-static int begin_offer(struct tfc__bundles *bundles, struct offer *offer,
+static int offer_begin(struct tfc__bundles *bundles, struct offer *offer,
 		       const msgpack_object *params, tfc_error *error)
 {
 	bool is_member = offer->offerer.is_member;
 	struct tfc__bundle_offer offered;
 	int code = tfc__params_read(NULL, &tfc__bundle_offer_fields, params, error, &offered);
 	if (code == TFC_OK)
-		code = check_hash(offered.hash, error);
+		code = check_hash_param(offered.hash, error);
 	if (code == TFC_OK && !is_member)
-		code = check_offer(bundles, offer, offered.size, error);
+		code = offer_check_limits(bundles, offer, offered.size, error);
 	if (code == TFC_OK)
-		code = tfc__bundle_want(bundles, offered.hash, offered.size, error, &offer->bundle);
+		code = tfc__bundle_acquire(bundles, offered.hash, offered.size, error,
+					   &offer->bundle);
 	if (code < 0)
 		return code;
 	tfc__bundle_await(offer->bundle, &offer->waiter);
@@ -203,23 +204,23 @@ void tfc__bundle_serve_offer(struct tfc__bundles *bundles,
 	offer->request = request;
 	offer->offerer = *offerer;
 	offer->idle_ns = bundles->idle_ns;
-	tfc__timer_init(&offer->idle, bundles->ctx, on_idle);
-	tfc__observer_init(&offer->waiter, on_offered_bundle);
+	tfc__timer_init(&offer->idle, bundles->ctx, offer_on_idle);
+	tfc__observer_init(&offer->waiter, offer_on_bundle);
 	tfc__list_init(&offer->link);
-	if (begin_offer(bundles, offer, params, &error) < 0) {
+	if (offer_begin(bundles, offer, params, &error) < 0) {
 		offer_fail(offer, &error);
 		return;
 	}
 	tfc__list_append(&bundles->offers, &offer->link);
-	tfc__rpc_watch(request, NULL, on_offer_cancel, offer);
-	begin_idle(offer);
+	tfc__rpc_watch(request, NULL, offer_on_cancel, offer);
+	offer_set_idle_timer(offer);
 	if (offer->bundle->state != TFC__BUNDLE_CHECKING)
-		send_item(offer);
+		offer_send_item(offer);
 }
 
 /* ---- chunks */
 
-/* An accepted chunk. It is answered once the backlog is small enough. */
+/* An accepted chunk. The response is sent once the backlog is small enough. */
 struct chunk {
 	struct tfc__observer waiter;
 	struct tfc__rpc_request *request;
@@ -227,47 +228,47 @@ struct chunk {
 	uint64_t end;               /* position of its end */
 };
 
-static void respond_to_chunk(struct tfc__rpc_request *request, const struct tfc__bundle *bundle,
-			     bool is_taken)
+static void chunk_respond(struct tfc__rpc_request *request, const struct tfc__bundle *bundle,
+			  bool is_accepted)
 {
 	const struct tfc__bundle_chunk_result result = {
 		.is_done = bundle->state != TFC__BUNDLE_RECEIVING,
-		.is_taken = is_taken,
+		.is_accepted = is_accepted,
 		.received = bundle->received,
 	};
 	tfc__rpc_reply_message(request, &tfc__bundle_chunk_result_fields, &result);
 }
 
-static void end_chunk(struct chunk *chunk, bool is_taken)
+static void chunk_end(struct chunk *chunk, bool is_accepted)
 {
 	struct tfc__bundle *bundle = chunk->bundle;
 	tfc__observer_remove(&chunk->waiter);
 	tfc__rpc_watch(chunk->request, NULL, NULL, NULL);
-	respond_to_chunk(chunk->request, bundle, is_taken);
+	chunk_respond(chunk->request, bundle, is_accepted);
 	free(chunk);
 	tfc__bundle_leave(bundle);
 }
 
-/* The last chunk is answered only when the whole bundle has been checked. */
-static void on_chunk_bundle(struct tfc__observer *waiter, const void *event)
+/* The response to the last chunk is sent only when the whole bundle has been checked. */
+static void chunk_on_bundle(struct tfc__observer *waiter, const void *event)
 {
 	struct chunk *chunk = tfc__container_of(waiter, struct chunk, waiter);
 	const struct tfc__bundle *bundle = chunk->bundle;
 	if (bundle->state != TFC__BUNDLE_RECEIVING)
-		end_chunk(chunk, true);
+		chunk_end(chunk, true);
 	else if (bundle->received < chunk->end) /* the process was lost: start over */
-		end_chunk(chunk, false);
+		chunk_end(chunk, false);
 	else if (chunk->end < bundle->size && tfc__bundle_backlog(bundle) <= BACKLOG_MAX)
-		end_chunk(chunk, true);
+		chunk_end(chunk, true);
 }
 
-static void on_chunk_cancel(void *user)
+static void chunk_on_cancel(void *user)
 {
-	end_chunk(user, false);
+	chunk_end(user, false);
 }
 
-static struct tfc__bundle *offered_bundle(const struct tfc__bundles *bundles,
-					  const struct tfc__rpc *rpc, const char *hash)
+static struct tfc__bundle *find_offered_bundle(const struct tfc__bundles *bundles,
+					       const struct tfc__rpc *rpc, const char *hash)
 {
 	TFC__LIST_EACH (link, &bundles->offers)
 		if (tfc__rpc_of(offer_of(link)->request) == rpc &&
@@ -285,8 +286,9 @@ void tfc__bundle_serve_chunk(struct tfc__bundles *bundles, struct tfc__rpc_reque
 	struct chunk *chunk = NULL;
 	int code = tfc__params_read(NULL, &tfc__bundle_chunk_fields, params, &error, &sent);
 	if (code == TFC_OK)
-		code = check_hash(sent.hash, &error);
-	if (code == TFC_OK && !(bundle = offered_bundle(bundles, tfc__rpc_of(request), sent.hash)))
+		code = check_hash_param(sent.hash, &error);
+	if (code == TFC_OK &&
+	    !(bundle = find_offered_bundle(bundles, tfc__rpc_of(request), sent.hash)))
 		code = tfc__fail(&error, TFC_ENOENT, "bundle", 0, "the bundle was not offered");
 	if (code == TFC_OK && !(chunk = calloc(1, sizeof(*chunk))))
 		code = tfc__fail_nomem(&error, "bundle");
@@ -296,7 +298,7 @@ void tfc__bundle_serve_chunk(struct tfc__bundles *bundles, struct tfc__rpc_reque
 	if (code < 0) {
 		free(chunk);
 		if (code == TFC_ESTATE)
-			respond_to_chunk(request, bundle, false);
+			chunk_respond(request, bundle, false);
 		else
 			tfc__rpc_fail(request, &error);
 		return;
@@ -304,9 +306,9 @@ void tfc__bundle_serve_chunk(struct tfc__bundles *bundles, struct tfc__rpc_reque
 	chunk->request = request;
 	chunk->bundle = bundle;
 	chunk->end = sent.at + sent.len;
-	tfc__observer_init(&chunk->waiter, on_chunk_bundle);
+	tfc__observer_init(&chunk->waiter, chunk_on_bundle);
 	tfc__bundle_use(bundle);
 	tfc__bundle_await(bundle, &chunk->waiter);
-	tfc__rpc_watch(request, NULL, on_chunk_cancel, chunk);
-	on_chunk_bundle(&chunk->waiter, NULL);
+	tfc__rpc_watch(request, NULL, chunk_on_cancel, chunk);
+	chunk_on_bundle(&chunk->waiter, NULL);
 }

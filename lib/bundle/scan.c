@@ -47,12 +47,12 @@ struct header {
 	uint64_t start; /* only in the central header */
 };
 
-static int refuse(struct scan *scan, const struct tfc__bundle_entry *entry, const char *why)
+static int scan_refuse(struct scan *scan, const struct tfc__bundle_entry *entry, const char *why)
 {
 	return tfc__bundle_refuse(scan->error, TFC_EARCHIVE, entry->name, why);
 }
 
-static struct header read_header(const uint8_t *flags)
+static struct header read_header_fields(const uint8_t *flags)
 {
 	return (struct header){tfc__get16(flags),      tfc__get16(flags + 2),
 			       tfc__get32(flags + 8),  tfc__get32(flags + 12),
@@ -62,7 +62,7 @@ static struct header read_header(const uint8_t *flags)
 /* ---- extra fields */
 
 /* Replaces a number that does not fit its field by the next number of the Zip64 field. */
-static bool take64(const uint8_t **at, const uint8_t *end, uint64_t *number)
+static bool read_zip64_number(const uint8_t **at, const uint8_t *end, uint64_t *number)
 {
 	if (*number != UINT32_MAX)
 		return true;
@@ -73,7 +73,7 @@ static bool take64(const uint8_t **at, const uint8_t *end, uint64_t *number)
 	return true;
 }
 
-static bool is_link(const uint8_t *field, size_t len, uint16_t id)
+static bool extra_field_is_link(const uint8_t *field, size_t len, uint16_t id)
 {
 	if (id == EXTRA_UNIX)
 		return len > EXTRA_UNIX_FIXED;
@@ -84,19 +84,20 @@ static bool is_link(const uint8_t *field, size_t len, uint16_t id)
 }
 
 /* The reason why a field is not allowed, or NULL. */
-static const char *read_field(const struct tfc__bundle_entry *entry, struct header *header,
-			      uint16_t id, const uint8_t *field, size_t len)
+static const char *read_extra_field(const struct tfc__bundle_entry *entry, struct header *header,
+				    uint16_t id, const uint8_t *field, size_t len)
 {
 	const uint8_t *at = field, *end = field + len;
 	switch (id) {
 	case EXTRA_ZIP64: /* 4.5.3 */
-		if (!take64(&at, end, &header->size) || !take64(&at, end, &header->packed) ||
-		    !take64(&at, end, &header->start))
+		if (!read_zip64_number(&at, end, &header->size) ||
+		    !read_zip64_number(&at, end, &header->packed) ||
+		    !read_zip64_number(&at, end, &header->start))
 			return "its Zip64 sizes are missing";
 		return NULL;
 	case EXTRA_UNIX:
 	case EXTRA_ASI_UNIX:
-		return is_link(field, len, id)
+		return extra_field_is_link(field, len, id)
 			       ? "a hard link or device according to its extra field"
 			       : NULL;
 	case EXTRA_NAME:
@@ -107,8 +108,8 @@ static const char *read_field(const struct tfc__bundle_entry *entry, struct head
 	return NULL;
 }
 
-static const char *read_extra(const struct tfc__bundle_entry *entry, struct header *header,
-			      const uint8_t *extra, size_t len)
+static const char *read_extra_fields(const struct tfc__bundle_entry *entry, struct header *header,
+				     const uint8_t *extra, size_t len)
 {
 	bool is_large = header->size == UINT32_MAX || header->packed == UINT32_MAX ||
 			header->start == UINT32_MAX;
@@ -121,7 +122,7 @@ static const char *read_extra(const struct tfc__bundle_entry *entry, struct head
 		if (id == EXTRA_ZIP64 && has_zip64)
 			return "it has two sets of Zip64 sizes";
 		has_zip64 = has_zip64 || id == EXTRA_ZIP64;
-		const char *why = read_field(entry, header, id, extra + 4, field_len);
+		const char *why = read_extra_field(entry, header, id, extra + 4, field_len);
 		if (why)
 			return why;
 		extra += 4 + field_len;
@@ -133,20 +134,21 @@ static const char *read_extra(const struct tfc__bundle_entry *entry, struct head
 /* ---- local headers */
 
 /* If a descriptor follows the bytes, the local header may omit what was not known yet (4.3.9). */
-static bool is_same(const struct header *local, uint64_t there, uint64_t here)
+static bool local_number_matches(const struct header *local, uint64_t there, uint64_t here)
 {
 	return there == here || (there == 0 && (local->flags & FLAG_DESCRIPTOR));
 }
 
 /* `bytes` follows the fixed part: name and extra field. */
-static const char *check_local(const uint8_t *fixed, const uint8_t *bytes,
-			       struct tfc__bundle_entry *entry)
+static const char *check_local_header(const uint8_t *fixed, const uint8_t *bytes,
+				      struct tfc__bundle_entry *entry)
 {
 	size_t name_len = tfc__get16(fixed + 26);
-	struct header local = read_header(fixed + 6);
+	struct header local = read_header_fields(fixed + 6);
 	if (name_len != strlen(entry->name) || memcmp(bytes, entry->name, name_len) != 0)
 		return "the names in its two headers differ";
-	const char *why = read_extra(entry, &local, bytes + name_len, tfc__get16(fixed + 28));
+	const char *why = read_extra_fields(entry, &local, bytes + name_len,
+					    tfc__get16(fixed + 28));
 	entry->has_descriptor = entry->has_descriptor || (local.flags & FLAG_DESCRIPTOR);
 	if (why)
 		return why;
@@ -154,43 +156,43 @@ static const char *check_local(const uint8_t *fixed, const uint8_t *bytes,
 		return "encrypted according to its local header";
 	if (local.method != entry->method)
 		return "the compression methods in its two headers differ";
-	if (!is_same(&local, local.size, entry->size) ||
-	    !is_same(&local, local.packed, entry->packed))
+	if (!local_number_matches(&local, local.size, entry->size) ||
+	    !local_number_matches(&local, local.packed, entry->packed))
 		return "the sizes in its two headers differ";
-	if (!is_same(&local, local.crc, entry->crc))
+	if (!local_number_matches(&local, local.crc, entry->crc))
 		return "the checksums in its two headers differ";
 	return NULL;
 }
 
-static int read_local(struct scan *scan, struct tfc__bundle_entry *entry)
+static int scan_local_header(struct scan *scan, struct tfc__bundle_entry *entry)
 {
 	uint8_t fixed[LOCAL_SIZE], bytes[2 * UINT16_MAX];
 	uint64_t end = scan->directory->start;
 	if (entry->start > end || end - entry->start < LOCAL_SIZE)
-		return refuse(scan, entry, "its offset is outside the archive");
+		return scan_refuse(scan, entry, "its offset is outside the archive");
 	int result = tfc__bundle_read_at(scan->fd, entry->start, fixed, LOCAL_SIZE, scan->error);
 	if (result < 0)
 		return result;
 	if (tfc__get32(fixed) != LOCAL_MAGIC)
-		return refuse(scan, entry, "no local header at its offset");
+		return scan_refuse(scan, entry, "no local header at its offset");
 	size_t len = (size_t)tfc__get16(fixed + 26) + tfc__get16(fixed + 28);
 	uint64_t room = end - entry->start - LOCAL_SIZE;
 	if (len > room || entry->packed > room - len)
-		return refuse(scan, entry, "extends beyond the end of the archive");
+		return scan_refuse(scan, entry, "extends beyond the end of the archive");
 	entry->end = entry->start + LOCAL_SIZE + len + entry->packed;
 	result = tfc__bundle_read_at(scan->fd, entry->start + LOCAL_SIZE, bytes, len, scan->error);
 	if (result < 0)
 		return result;
-	const char *why = check_local(fixed, bytes, entry);
-	return why ? refuse(scan, entry, why) : TFC_OK;
+	const char *why = check_local_header(fixed, bytes, entry);
+	return why ? scan_refuse(scan, entry, why) : TFC_OK;
 }
 
 /* ---- the central directory */
 
-static const char *read_fields(const uint8_t *central, size_t name_len,
-			       struct tfc__bundle_entry *entry)
+static const char *read_central_header(const uint8_t *central, size_t name_len,
+				       struct tfc__bundle_entry *entry)
 {
-	struct header header = read_header(central + 8);
+	struct header header = read_header_fields(central + 8);
 	header.start = tfc__get32(central + 42);
 	if (strlen(entry->name) != name_len)
 		return "its name contains a NUL";
@@ -200,8 +202,8 @@ static const char *read_fields(const uint8_t *central, size_t name_len,
 		return "contains a patch, not a file";
 	if (tfc__get16(central + 34) != 0 && tfc__get16(central + 34) != UINT16_MAX)
 		return "stored in another part of the archive";
-	const char *why = read_extra(entry, &header, central + CENTRAL_SIZE + name_len,
-				     tfc__get16(central + 30));
+	const char *why = read_extra_fields(entry, &header, central + CENTRAL_SIZE + name_len,
+					    tfc__get16(central + 30));
 	entry->has_descriptor = header.flags & FLAG_DESCRIPTOR;
 	entry->method = header.method;
 	entry->crc = header.crc;
@@ -226,7 +228,7 @@ static const char *read_fields(const uint8_t *central, size_t name_len,
 	return NULL;
 }
 
-static int read_entry(struct scan *scan, struct tfc__bundle_entry *entry)
+static int scan_entry(struct scan *scan, struct tfc__bundle_entry *entry)
 {
 	const uint8_t *central = scan->at;
 	size_t name_len, len;
@@ -244,11 +246,11 @@ static int read_entry(struct scan *scan, struct tfc__bundle_entry *entry)
 	scan->names += name_len + 1;
 	scan->at += len;
 	scan->left -= len;
-	const char *why = read_fields(central, name_len, entry);
-	return why ? refuse(scan, entry, why) : TFC_OK;
+	const char *why = read_central_header(central, name_len, entry);
+	return why ? scan_refuse(scan, entry, why) : TFC_OK;
 }
 
-static int read_directory(int fd, const struct tfc__bundle_end *end,
+static int scan_directory(int fd, const struct tfc__bundle_end *end,
 			  struct tfc__bundle_directory *directory, tfc_error *error)
 {
 	uint8_t *bytes = malloc((size_t)end->size + 1);
@@ -271,11 +273,11 @@ static int read_directory(int fd, const struct tfc__bundle_end *end,
 		result = tfc__bundle_read_at(fd, end->offset, bytes, scan.left, error);
 	for (size_t i = 0; i < directory->count && result == TFC_OK; i++) {
 		struct tfc__bundle_entry *entry = &directory->entries[i];
-		result = read_entry(&scan, entry);
+		result = scan_entry(&scan, entry);
 		if (result == TFC_OK)
 			result = tfc__bundle_name_check(entry->name, error);
 		if (result == TFC_OK)
-			result = read_local(&scan, entry);
+			result = scan_local_header(&scan, entry);
 	}
 	if (result == TFC_OK && scan.left)
 		result =
@@ -314,7 +316,7 @@ int tfc__bundle_scan(int fd, const struct tfc__bundle_limits *limits, tfc_error 
 		return tfc__fail(error, TFC_ETOOBIG, "bundle", 0,
 				 "the archive's central directory has %llu bytes; the limit is %d",
 				 (unsigned long long)end.size, DIRECTORY_MAX);
-	result = read_directory(fd, &end, &directory, error);
+	result = scan_directory(fd, &end, &directory, error);
 	if (result == TFC_OK)
 		result = tfc__bundle_check(&directory, limits, error);
 	if (result == TFC_OK)

@@ -10,7 +10,7 @@
 
 #define CHUNK (256 * 1024)
 #define CHUNKS 4               /* in flight at a time */
-#define CHUNK_TIMEOUT_MS 60000 /* for the answer to a chunk; the last one waits for the check */
+#define CHUNK_TIMEOUT_MS 60000 /* for the response to a chunk; the last one waits for the check */
 #define CREDIT 16              /* items of the offer that may be in flight */
 
 struct chunk {
@@ -26,13 +26,13 @@ struct tfc__bundle_sender {
 	struct tfc__rpc_call *offer; /* NULL: it has ended */
 	int fd;                      /* -1: not sending */
 	uint64_t at;                 /* position of the next chunk */
-	bool is_reset; /* a chunk was refused: continue at reset_to once all chunks are answered */
+	bool is_reset; /* a chunk was refused: continue at reset_to after all responses */
 	uint64_t reset_to;
 	uint32_t out;
 	struct chunk chunks[CHUNKS];
 };
 
-static void stop_sending(struct tfc__bundle_sender *sender)
+static void sender_stop(struct tfc__bundle_sender *sender)
 {
 	for (int i = 0; i < CHUNKS; i++) {
 		if (sender->chunks[i].call)
@@ -50,7 +50,7 @@ void tfc__bundle_sender_close(struct tfc__bundle_sender *sender)
 {
 	if (!sender)
 		return;
-	stop_sending(sender);
+	sender_stop(sender);
 	if (sender->offer)
 		tfc__rpc_drop(sender->offer);
 	tfc__bundle_leave(sender->bundle);
@@ -68,11 +68,11 @@ static void sender_fail(struct tfc__bundle_sender *sender, const tfc_error *erro
 
 /* ---- chunks */
 
-static void on_chunk_end(void *user, int code, const msgpack_object *result,
-			 const tfc_error *error);
+static void sender_on_chunk_end(void *user, int code, const msgpack_object *result,
+				const tfc_error *error);
 
-static int send_chunk(struct tfc__bundle_sender *sender, struct chunk *chunk, char *bytes,
-		      tfc_error *error)
+static int sender_send_chunk(struct tfc__bundle_sender *sender, struct chunk *chunk, char *bytes,
+			     tfc_error *error)
 {
 	struct tfc__buf params = {0};
 	ssize_t n = pread(sender->fd, bytes, CHUNK, (off_t)sender->at);
@@ -85,7 +85,7 @@ static int send_chunk(struct tfc__bundle_sender *sender, struct chunk *chunk, ch
 	const struct tfc__rpc_options options = {.method = TFC__BUNDLE_CHUNK,
 						 .params = &params,
 						 .timeout_ms = CHUNK_TIMEOUT_MS,
-						 .end = on_chunk_end,
+						 .end = sender_on_chunk_end,
 						 .user = chunk};
 	int code = tfc__rpc_call(sender->rpc, &options, error, &chunk->call);
 	tfc__buf_fini(&params);
@@ -99,7 +99,7 @@ static int send_chunk(struct tfc__bundle_sender *sender, struct chunk *chunk, ch
 }
 
 /* Sends as many chunks as may be in flight. A failure counts only when no chunk is in flight. */
-static int send_chunks(struct tfc__bundle_sender *sender, tfc_error *error)
+static int sender_send_chunks(struct tfc__bundle_sender *sender, tfc_error *error)
 {
 	if (sender->is_reset && sender->out)
 		return TFC_OK;
@@ -110,49 +110,50 @@ static int send_chunks(struct tfc__bundle_sender *sender, tfc_error *error)
 	int code = bytes ? TFC_OK : tfc__fail_nomem(error, "bundle");
 	for (int i = 0; i < CHUNKS && code == TFC_OK; i++)
 		if (!sender->chunks[i].call && sender->at < sender->bundle->size)
-			code = send_chunk(sender, &sender->chunks[i], bytes, error);
+			code = sender_send_chunk(sender, &sender->chunks[i], bytes, error);
 	free(bytes);
 	return sender->out ? TFC_OK : code;
 }
 
-static void on_chunk_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+static void sender_on_chunk_end(void *user, int code, const msgpack_object *result,
+				const tfc_error *error)
 {
 	struct chunk *chunk = user;
 	struct tfc__bundle_sender *sender = chunk->sender;
 	tfc_error why = TFC_ERROR_INIT;
-	struct tfc__bundle_chunk_result taken;
+	struct tfc__bundle_chunk_result outcome;
 	chunk->call = NULL;
 	sender->out--;
 	if (code == TFC_OK)
 		code = tfc__fields_read(NULL, &tfc__bundle_chunk_result_fields, result, &why,
-					&taken);
+					&outcome);
 	else
 		why = *error;
 	if (code < 0) {
-		stop_sending(sender);
+		sender_stop(sender);
 		if (code != TFC_ELOST) /* the offer reports TFC_ELOST as well */
 			sender_fail(sender, &why);
 		return;
 	}
-	if (taken.is_done) {
-		stop_sending(sender);
+	if (outcome.is_done) {
+		sender_stop(sender);
 		return;
 	}
-	if (!taken.is_taken) {
+	if (!outcome.is_accepted) {
 		sender->is_reset = true;
-		sender->reset_to = taken.received;
+		sender->reset_to = outcome.received;
 	}
-	if (send_chunks(sender, &why) < 0)
+	if (sender_send_chunks(sender, &why) < 0)
 		sender_fail(sender, &why);
 	else if (!sender->out)
-		stop_sending(sender);
+		sender_stop(sender);
 	else if (sender->ops->moved)
-		sender->ops->moved(sender->user, taken.received, sender->bundle->size);
+		sender->ops->moved(sender->user, outcome.received, sender->bundle->size);
 }
 
 /* ---- the offer */
 
-static void on_offer_item(void *user, const msgpack_object *item)
+static void sender_on_offer_item(void *user, const msgpack_object *item)
 {
 	struct tfc__bundle_sender *sender = user;
 	struct tfc__bundle_offer_item progress;
@@ -167,20 +168,21 @@ static void on_offer_item(void *user, const msgpack_object *item)
 			sender->ops->ready(sender->user);
 		return;
 	}
-	if (sender->fd >= 0) /* the answers to the chunks decide where sending continues */
+	if (sender->fd >= 0) /* the responses to the chunks decide where sending continues */
 		return;
 	sender->at = progress.received;
 	sender->fd = open(sender->bundle->path, O_RDONLY | O_CLOEXEC);
 	int code = sender->fd < 0 ? tfc__fail_errno(&error, "bundle", errno,
 						    "cannot read \"%.160s\"", sender->bundle->path)
-				  : send_chunks(sender, &error);
+				  : sender_send_chunks(sender, &error);
 	if (code < 0)
 		sender_fail(sender, &error);
 	else if (!sender->out)
-		stop_sending(sender);
+		sender_stop(sender);
 }
 
-static void on_offer_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+static void sender_on_offer_end(void *user, int code, const msgpack_object *result,
+				const tfc_error *error)
 {
 	struct tfc__bundle_sender *sender = user;
 	tfc_error early = TFC_ERROR_INIT;
@@ -213,8 +215,8 @@ int tfc__bundle_send(struct tfc__bundle *bundle, struct tfc__rpc *rpc,
 	const struct tfc__rpc_options options = {.method = TFC__BUNDLE_OFFER,
 						 .params = &params,
 						 .credit = CREDIT,
-						 .item = on_offer_item,
-						 .end = on_offer_end,
+						 .item = sender_on_offer_item,
+						 .end = sender_on_offer_end,
 						 .user = sender};
 	int code = tfc__rpc_call(rpc, &options, error, &sender->offer);
 	tfc__buf_fini(&params);

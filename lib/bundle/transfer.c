@@ -29,7 +29,7 @@ const struct tfc__fields tfc__bundle_chunk_fields = TFC__FIELDS(chunk_rows,
 #define RESULT(...) TFC__FIELD(struct tfc__bundle_chunk_result, __VA_ARGS__)
 static const struct tfc__field result_rows[] = {
 	RESULT("done", TFC__BOOL, is_done, TFC__V0_2),
-	RESULT("taken", TFC__BOOL, is_taken, TFC__V0_2),
+	RESULT("taken", TFC__BOOL, is_accepted, TFC__V0_2),
 	RESULT("at", TFC__UINT, received, TFC__V0_2),
 };
 const struct tfc__fields tfc__bundle_chunk_result_fields =

@@ -47,8 +47,8 @@ struct tfc__bundle_chunk {
 extern const struct tfc__fields tfc__bundle_chunk_fields;
 
 struct tfc__bundle_chunk_result {
-	bool is_done;      /* no more chunks are wanted */
-	bool is_taken;     /* false: continue at `received` */
+	bool is_done;      /* no more chunks are needed */
+	bool is_accepted;  /* false: continue at `received` */
 	uint64_t received; /* in bytes */
 };
 extern const struct tfc__fields tfc__bundle_chunk_result_fields;

@@ -29,7 +29,7 @@ struct unpack {
 	tfc_error *error;
 };
 
-static int refuse(struct unpack *u, const struct tfc__bundle_entry *entry, const char *why)
+static int unpack_refuse(struct unpack *u, const struct tfc__bundle_entry *entry, const char *why)
 {
 	return tfc__bundle_refuse(u->error, TFC_EARCHIVE, entry->name, why);
 }
@@ -37,7 +37,7 @@ static int refuse(struct unpack *u, const struct tfc__bundle_entry *entry, const
 /* ---- scan.c and libzip must agree */
 
 /* Whether the entries that libzip will unpack are those that were checked. */
-static int compare_readers(struct unpack *u)
+static int unpack_compare_readers(struct unpack *u)
 {
 	const zip_uint64_t needed = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
 				    ZIP_STAT_CRC | ZIP_STAT_ENCRYPTION_METHOD |
@@ -50,22 +50,22 @@ static int compare_readers(struct unpack *u)
 	for (size_t i = 0; i < u->directory.count; i++) {
 		const struct tfc__bundle_entry *entry = &u->directory.entries[i];
 		if (zip_stat_index(u->zip, i, ZIP_FL_ENC_RAW, &status) < 0)
-			return refuse(u, entry, zip_strerror(u->zip));
+			return unpack_refuse(u, entry, zip_strerror(u->zip));
 		if (!zip_compression_method_supported(entry->method, 0))
-			return refuse(u, entry, "unknown compression method");
+			return unpack_refuse(u, entry, "unknown compression method");
 		if ((status.valid & needed) != needed || strcmp(status.name, entry->name) != 0 ||
 		    status.size != entry->size || status.comp_size != entry->packed ||
 		    status.crc != entry->crc || status.comp_method != entry->method ||
 		    status.encryption_method != ZIP_EM_NONE)
-			return refuse(u, entry,
-				      "its headers are ambiguous; pack the archive again");
+			return unpack_refuse(u, entry,
+					     "its headers are ambiguous; pack the archive again");
 	}
 	return TFC_OK;
 }
 
 /* ---- writing */
 
-static int open_beneath(int root, const char *path, uint64_t flags, mode_t mode)
+static int unpack_open_beneath(int root, const char *path, uint64_t flags, mode_t mode)
 {
 	struct open_how how = {
 		.flags = flags | O_CLOEXEC | O_NOFOLLOW,
@@ -75,39 +75,39 @@ static int open_beneath(int root, const char *path, uint64_t flags, mode_t mode)
 	return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 }
 
-static int fail_write(struct unpack *u, const char *name)
+static int unpack_fail_write(struct unpack *u, const char *name)
 {
 	return tfc__fail_errno(u->error, "bundle", errno, "cannot unpack entry %.120s", name);
 }
 
 /* Creates the folder `path`, whose parent exists; succeeds if it exists already. */
-static int make_folder(struct unpack *u, char *path)
+static int unpack_make_folder(struct unpack *u, char *path)
 {
 	char *slash = strrchr(path, '/');
 	int parent = u->root;
 	if (slash) {
 		*slash = '\0';
-		parent = open_beneath(u->root, path, O_PATH | O_DIRECTORY, 0);
+		parent = unpack_open_beneath(u->root, path, O_PATH | O_DIRECTORY, 0);
 		*slash = '/';
 	}
 	if (parent < 0)
-		return fail_write(u, path);
+		return unpack_fail_write(u, path);
 	int result = TFC_OK;
 	if (mkdirat(parent, slash ? slash + 1 : path, 0755) < 0 && errno != EEXIST)
-		result = fail_write(u, path);
+		result = unpack_fail_write(u, path);
 	if (slash)
 		close(parent);
 	return result;
 }
 
 /* Creates all parent folders of an entry, and the entry itself if it is a folder. */
-static int make_folders(struct unpack *u, const char *name)
+static int unpack_make_folders(struct unpack *u, const char *name)
 {
 	char *path = strdup(name);
 	int result = path ? TFC_OK : tfc__fail_nomem(u->error, "bundle");
 	for (char *s = path; result == TFC_OK && (s = strchr(s, '/')); s++) {
 		*s = '\0';
-		result = make_folder(u, path);
+		result = unpack_make_folder(u, path);
 		*s = '/';
 	}
 	free(path);
@@ -115,7 +115,7 @@ static int make_folders(struct unpack *u, const char *name)
 }
 
 /* libzip does not report every failed allocation; errno, set to 0 before the call, does. */
-static int fail_read(struct unpack *u, const struct tfc__bundle_entry *entry, int zip_code)
+static int unpack_fail_read(struct unpack *u, const struct tfc__bundle_entry *entry, int zip_code)
 {
 	switch (errno == ENOMEM ? ZIP_ER_MEMORY : zip_code) {
 	case ZIP_ER_MEMORY:
@@ -124,35 +124,35 @@ static int fail_read(struct unpack *u, const struct tfc__bundle_entry *entry, in
 		return tfc__bundle_refuse(u->error, TFC_ESYS, entry->name,
 					  "cannot read the archive");
 	case ZIP_ER_CRC:
-		return refuse(u, entry, "its checksum does not match its content");
+		return unpack_refuse(u, entry, "its checksum does not match its content");
 	}
-	return refuse(u, entry, "its compressed content is damaged");
+	return unpack_refuse(u, entry, "its compressed content is damaged");
 }
 
 /* Copies one entry's bytes and counts them, because the declared size may be false. */
-static int write_bytes(struct unpack *u, const struct tfc__bundle_entry *entry, zip_file_t *from,
-		       int to)
+static int unpack_write_bytes(struct unpack *u, const struct tfc__bundle_entry *entry,
+			      zip_file_t *from, int to)
 {
 	char chunk[CHUNK];
 	uint64_t left = entry->size;
 	zip_int64_t n;
 	while ((n = zip_fread(from, chunk, sizeof(chunk))) > 0) {
 		if ((uint64_t)n > left)
-			return refuse(u, entry, "larger than declared");
+			return unpack_refuse(u, entry, "larger than declared");
 		left -= (uint64_t)n;
 		if (tfc__write_all(to, chunk, (size_t)n) < 0)
-			return fail_write(u, entry->name);
+			return unpack_fail_write(u, entry->name);
 	}
 	if (n < 0)
-		return fail_read(u, entry, zip_error_code_zip(zip_file_get_error(from)));
+		return unpack_fail_read(u, entry, zip_error_code_zip(zip_file_get_error(from)));
 	if (left)
-		return refuse(u, entry, "smaller than declared");
+		return unpack_refuse(u, entry, "smaller than declared");
 	if (fchmod(to, entry->mode) < 0)
-		return fail_write(u, entry->name);
+		return unpack_fail_write(u, entry->name);
 	return TFC_OK;
 }
 
-static int write_file(struct unpack *u, size_t index)
+static int unpack_write_file(struct unpack *u, size_t index)
 {
 	const struct tfc__bundle_entry *entry = &u->directory.entries[index];
 	errno = 0;
@@ -160,16 +160,17 @@ static int write_file(struct unpack *u, size_t index)
 	if (!from && errno == ENOMEM)
 		return tfc__fail_nomem(u->error, "bundle");
 	if (!from)
-		return refuse(u, entry, zip_strerror(u->zip));
-	int to = open_beneath(u->root, entry->name, O_WRONLY | O_CREAT | O_EXCL, 0600);
-	int result = to < 0 ? fail_write(u, entry->name) : write_bytes(u, entry, from, to);
+		return unpack_refuse(u, entry, zip_strerror(u->zip));
+	int to = unpack_open_beneath(u->root, entry->name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	int result = to < 0 ? unpack_fail_write(u, entry->name)
+			    : unpack_write_bytes(u, entry, from, to);
 	if (to >= 0 && close(to) < 0 && result == TFC_OK)
-		result = fail_write(u, entry->name);
+		result = unpack_fail_write(u, entry->name);
 	zip_fclose(from);
 	return result;
 }
 
-static int compare_lengths(const void *left, const void *right)
+static int compare_name_lengths(const void *left, const void *right)
 {
 	const struct tfc__bundle_entry *a = *(const struct tfc__bundle_entry *const *)left;
 	const struct tfc__bundle_entry *b = *(const struct tfc__bundle_entry *const *)right;
@@ -181,7 +182,7 @@ static int compare_lengths(const void *left, const void *right)
  * Last, and inner folders before outer ones: a folder's mode may deny access to this process as
  * well.
  */
-static int set_folder_modes(struct unpack *u)
+static int unpack_set_folder_modes(struct unpack *u)
 {
 	const struct tfc__bundle_entry **folders = calloc(u->directory.count + 1, sizeof(*folders));
 	size_t count = 0;
@@ -191,11 +192,11 @@ static int set_folder_modes(struct unpack *u)
 	for (size_t i = 0; i < u->directory.count; i++)
 		if (u->directory.entries[i].is_directory)
 			folders[count++] = &u->directory.entries[i];
-	qsort(folders, count, sizeof(*folders), compare_lengths);
+	qsort(folders, count, sizeof(*folders), compare_name_lengths);
 	for (size_t i = 0; i < count && result == TFC_OK; i++) {
-		int fd = open_beneath(u->root, folders[i]->name, O_RDONLY | O_DIRECTORY, 0);
+		int fd = unpack_open_beneath(u->root, folders[i]->name, O_RDONLY | O_DIRECTORY, 0);
 		if (fd < 0 || fchmod(fd, folders[i]->mode) < 0)
-			result = fail_write(u, folders[i]->name);
+			result = unpack_fail_write(u, folders[i]->name);
 		if (fd >= 0)
 			close(fd);
 	}
@@ -205,7 +206,7 @@ static int set_folder_modes(struct unpack *u)
 
 /* ---- the whole */
 
-static int open_zip(struct unpack *u, int fd)
+static int unpack_open_zip(struct unpack *u, int fd)
 {
 	zip_error_t detail;
 	zip_error_init(&detail);
@@ -233,8 +234,8 @@ static int open_zip(struct unpack *u, int fd)
 }
 
 /* Scans the archive and opens it with libzip. */
-static int open_archive(struct unpack *u, const char *zip_path,
-			const struct tfc__bundle_limits *limits)
+static int unpack_open_archive(struct unpack *u, const char *zip_path,
+			       const struct tfc__bundle_limits *limits)
 {
 	int fd = open(zip_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
@@ -242,14 +243,14 @@ static int open_archive(struct unpack *u, const char *zip_path,
 				       zip_path);
 	int result = tfc__bundle_scan(fd, limits, u->error, &u->directory);
 	if (result == TFC_OK)
-		result = open_zip(u, fd);
+		result = unpack_open_zip(u, fd);
 	if (result == TFC_OK)
-		result = compare_readers(u);
+		result = unpack_compare_readers(u);
 	close(fd);
 	return result < 0 ? tfc__fail_prefix(u->error, result, "%.80s: ", zip_path) : TFC_OK;
 }
 
-static int open_empty(const char *path, struct unpack *u)
+static int unpack_open_empty(const char *path, struct unpack *u)
 {
 	struct tfc__dir dir;
 	u->root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -270,17 +271,17 @@ int tfc__bundle_unpack(const char *zip_path, const char *dir,
 {
 	struct unpack u = {.root = -1, .error = error};
 	bool is_begun = false;
-	int result = open_empty(dir, &u);
+	int result = unpack_open_empty(dir, &u);
 	if (result == TFC_OK)
-		result = open_archive(&u, zip_path, limits);
+		result = unpack_open_archive(&u, zip_path, limits);
 	is_begun = result == TFC_OK;
 	for (size_t i = 0; result == TFC_OK && i < u.directory.count; i++) {
-		result = make_folders(&u, u.directory.entries[i].name);
+		result = unpack_make_folders(&u, u.directory.entries[i].name);
 		if (result == TFC_OK && !u.directory.entries[i].is_directory)
-			result = write_file(&u, i);
+			result = unpack_write_file(&u, i);
 	}
 	if (result == TFC_OK)
-		result = set_folder_modes(&u);
+		result = unpack_set_folder_modes(&u);
 	zip_discard(u.zip); /* first: tfc__empty_dir may need the descriptor */
 	tfc__bundle_scan_fini(&u.directory);
 	if (result < 0 && is_begun)

@@ -37,7 +37,8 @@ void tfc__changes_fini(struct tfc__changes *changes)
 	tfc__observers_close(&changes->watchers);
 }
 
-static void append(struct tfc__changes *changes, struct tfc__link *list, struct tfc__change *change)
+static void changes_append(struct tfc__changes *changes, struct tfc__link *list,
+			   struct tfc__change *change)
 {
 	change->sequence = ++changes->sequence;
 	tfc__list_remove(&change->link);
@@ -50,15 +51,15 @@ void tfc__changes_add(struct tfc__changes *changes, struct tfc__record *record,
 	*appeared = *changed = (struct tfc__change){.record = record};
 	tfc__list_init(&appeared->link);
 	tfc__list_init(&changed->link);
-	append(changes, &changes->appeared, appeared);
+	changes_append(changes, &changes->appeared, appeared);
 	if (tfc__journal_has_ended(&record->journal))
-		append(changes, &changes->changed, changed);
+		changes_append(changes, &changes->changed, changed);
 	tfc__observers_notify(&changes->watchers, NULL);
 }
 
 void tfc__changes_note(struct tfc__changes *changes, struct tfc__change *changed)
 {
-	append(changes, &changes->changed, changed);
+	changes_append(changes, &changes->changed, changed);
 	tfc__observers_notify(&changes->watchers, NULL);
 }
 
@@ -74,7 +75,7 @@ void tfc__changes_forget(struct tfc__changes *changes, struct tfc__change *appea
 	if (tombstone) {
 		memcpy(tombstone->change.id, id, sizeof(tombstone->change.id));
 		tfc__list_init(&tombstone->change.link);
-		append(changes, &changes->changed, &tombstone->change);
+		changes_append(changes, &changes->changed, &tombstone->change);
 		tfc__list_append(&changes->tombstones, &tombstone->link);
 		if (++changes->tombstone_count > TFC__TOMBSTONES_MAX)
 			drop_tombstone(changes);
@@ -105,7 +106,7 @@ static struct tfc__change *change_of(struct tfc__link *link)
 }
 
 /* Puts the marker behind everything up to `sequence`: from the end, where the reader was. */
-static void place_marker(struct tfc__link *list, struct tfc__change *marker, uint64_t sequence)
+static void marker_place(struct tfc__link *list, struct tfc__change *marker, uint64_t sequence)
 {
 	tfc__list_remove(&marker->link);
 	struct tfc__link *before = list->prev;
@@ -127,8 +128,8 @@ bool tfc__changes_begin(struct tfc__changes *changes, struct tfc__changes_reader
 		reader->at = (struct tfc__changes_position){.incarnation = changes->incarnation};
 		reader->replay_until = changes->sequence;
 	}
-	place_marker(&changes->appeared, &reader->appeared, reader->at.appeared);
-	place_marker(&changes->changed, &reader->changed, reader->at.changed);
+	marker_place(&changes->appeared, &reader->appeared, reader->at.appeared);
+	marker_place(&changes->changed, &reader->changed, reader->at.changed);
 	return is_valid;
 }
 
@@ -141,7 +142,7 @@ bool tfc__changes_is_valid(const struct tfc__changes *changes,
 }
 
 /* Moves the marker behind the next element; NULL: it is at the end. */
-static const struct tfc__change *advance(struct tfc__link *list, struct tfc__change *marker)
+static const struct tfc__change *marker_advance(struct tfc__link *list, struct tfc__change *marker)
 {
 	struct tfc__link *next = marker->link.next;
 	while (next != list && change_of(next)->sequence == 0)
@@ -163,14 +164,14 @@ const struct tfc__change *tfc__changes_next(struct tfc__changes *changes,
 					    struct tfc__changes_reader *reader,
 					    bool *ret_has_appeared)
 {
-	const struct tfc__change *next = advance(&changes->appeared, &reader->appeared);
+	const struct tfc__change *next = marker_advance(&changes->appeared, &reader->appeared);
 	*ret_has_appeared = next != NULL;
 	if (next) {
 		reader->at.appeared = next->sequence;
 		return next;
 	}
 	do {
-		next = advance(&changes->changed, &reader->changed);
+		next = marker_advance(&changes->changed, &reader->changed);
 		if (next)
 			reader->at.changed = next->sequence;
 	} while (next && is_in_replay(reader, next));

@@ -27,7 +27,7 @@ struct kept_key {
 	struct tfc__store_op *put;
 };
 
-static struct kept_key *kept_of(struct tfc__link *link)
+static struct kept_key *kept_key_of(struct tfc__link *link)
 {
 	return tfc__container_of(link, struct kept_key, link);
 }
@@ -48,7 +48,7 @@ int tfc__client_key_check(const struct tfc__client_key *known, const char *job,
 
 /* Writes the name of a key's record. It depends only on the key, so that a damaged record still
  * refuses its key. */
-static void name_record(const char *text, char store_key[STORE_KEY_SIZE])
+static void client_key_store_key(const char *text, char store_key[STORE_KEY_SIZE])
 {
 	uint8_t hash[NAME_BYTES];
 	char hex[2 * NAME_BYTES + 1];
@@ -60,7 +60,7 @@ static void name_record(const char *text, char store_key[STORE_KEY_SIZE])
 /* ---- the list */
 
 /* The name of a record is a hash; its last two digits select the bucket. */
-static unsigned bucket_of(const char *store_key)
+static unsigned client_key_bucket(const char *store_key)
 {
 	unsigned bucket = 0;
 	for (const char *digit = store_key + STORE_KEY_SIZE - 3; *digit; digit++)
@@ -68,7 +68,7 @@ static unsigned bucket_of(const char *store_key)
 	return bucket % TFC__CLIENT_KEYS_BUCKETS;
 }
 
-static void free_kept(struct kept_key *kept)
+static void kept_key_free(struct kept_key *kept)
 {
 	tfc__list_remove(&kept->link);
 	tfc__list_remove(&kept->in_bucket);
@@ -77,7 +77,7 @@ static void free_kept(struct kept_key *kept)
 	free(kept);
 }
 
-static struct kept_key *new_kept(struct tfc__client_keys *keys, const char *store_key)
+static struct kept_key *kept_key_new(struct tfc__client_keys *keys, const char *store_key)
 {
 	struct kept_key *kept = calloc(1, sizeof(*kept));
 	if (!kept)
@@ -85,20 +85,20 @@ static struct kept_key *new_kept(struct tfc__client_keys *keys, const char *stor
 	kept->keys = keys;
 	snprintf(kept->store_key, sizeof(kept->store_key), "%s", store_key);
 	tfc__list_append(&keys->all, &kept->link);
-	tfc__list_append(&keys->buckets[bucket_of(store_key)], &kept->in_bucket);
+	tfc__list_append(&keys->buckets[client_key_bucket(store_key)], &kept->in_bucket);
 	keys->count++;
 	return kept;
 }
 
-static void remove_kept(struct kept_key *kept)
+static void kept_key_remove(struct kept_key *kept)
 {
 	tfc__store_remove(kept->keys->store, kept->store_key, NULL, NULL);
-	free_kept(kept);
+	kept_key_free(kept);
 }
 
-static struct kept_key *find_kept(const struct tfc__client_keys *keys, const char *store_key)
+static struct kept_key *kept_key_find(const struct tfc__client_keys *keys, const char *store_key)
 {
-	TFC__LIST_EACH (link, &keys->buckets[bucket_of(store_key)]) {
+	TFC__LIST_EACH (link, &keys->buckets[client_key_bucket(store_key)]) {
 		struct kept_key *kept = tfc__container_of(link, struct kept_key, in_bucket);
 		if (strcmp(kept->store_key, store_key) == 0)
 			return kept;
@@ -107,23 +107,23 @@ static struct kept_key *find_kept(const struct tfc__client_keys *keys, const cha
 }
 
 /* Removes expired keys, and sets the timer for the next one. */
-static void expire(struct tfc__client_keys *keys)
+static void client_keys_expire(struct tfc__client_keys *keys)
 {
 	uint64_t now = tfc__wall();
 	TFC__LIST_EACH (link, &keys->all) {
-		struct kept_key *kept = kept_of(link);
+		struct kept_key *kept = kept_key_of(link);
 		if (kept->expires_ns > now) {
 			tfc__timer_set(&keys->expiry, tfc__now() + (kept->expires_ns - now));
 			return;
 		}
-		remove_kept(kept);
+		kept_key_remove(kept);
 	}
 	tfc__timer_cancel(&keys->expiry);
 }
 
-static void on_expiry(struct tfc__timer *timer)
+static void client_keys_on_expiry(struct tfc__timer *timer)
 {
-	expire(tfc__container_of(timer, struct tfc__client_keys, expiry));
+	client_keys_expire(tfc__container_of(timer, struct tfc__client_keys, expiry));
 }
 
 void tfc__client_keys_init(struct tfc__client_keys *keys, tfc_ctx *ctx, struct tfc__store *store)
@@ -135,20 +135,20 @@ void tfc__client_keys_init(struct tfc__client_keys *keys, tfc_ctx *ctx, struct t
 	tfc__list_init(&keys->all);
 	for (size_t i = 0; i < TFC__CLIENT_KEYS_BUCKETS; i++)
 		tfc__list_init(&keys->buckets[i]);
-	tfc__timer_init(&keys->expiry, ctx, on_expiry);
+	tfc__timer_init(&keys->expiry, ctx, client_keys_on_expiry);
 }
 
 void tfc__client_keys_fini(struct tfc__client_keys *keys)
 {
 	tfc__timer_cancel(&keys->expiry);
 	TFC__LIST_EACH (link, &keys->all)
-		free_kept(kept_of(link));
+		kept_key_free(kept_key_of(link));
 }
 
 /* ---- storing a key */
 
-static void on_put(void *user, int code, const tfc_store_value *values, uint32_t count,
-		   const tfc_error *error)
+static void kept_key_on_put(void *user, int code, const tfc_store_value *values, uint32_t count,
+			    const tfc_error *error)
 {
 	struct kept_key *kept = user;
 	kept->put = NULL;
@@ -167,34 +167,34 @@ static const struct tfc__field kept_rows[] = {
 static const struct kept_key no_key = {.key.owner = UINT32_MAX};
 static const struct tfc__fields kept_fields = TFC__FIELDS(kept_rows, struct kept_key, &no_key);
 
-static void store_kept(struct kept_key *kept)
+static void kept_key_store(struct kept_key *kept)
 {
 	struct tfc__buf buf = {0};
 	kept->format = FORMAT;
 	tfc__fields_write(&buf, &kept_fields, kept);
 	if (!buf.is_failed)
 		kept->put = tfc__store_put(kept->keys->store, kept->store_key, buf.data, buf.len,
-					   UINT64_MAX, on_put, kept);
+					   UINT64_MAX, kept_key_on_put, kept);
 	if (!kept->put) {
 		tfc_error error = TFC_ERROR_INIT;
 		tfc__fail_nomem(&error, "cluster");
-		on_put(kept, error.code, NULL, 0, &error);
+		kept_key_on_put(kept, error.code, NULL, 0, &error);
 	}
 	tfc__buf_fini(&buf);
 }
 
-static void make_room(struct tfc__client_keys *keys)
+static void client_keys_limit(struct tfc__client_keys *keys)
 {
 	if (keys->count <= keys->max)
 		return;
-	struct kept_key *oldest = kept_of(keys->all.next);
+	struct kept_key *oldest = kept_key_of(keys->all.next);
 	if (!keys->is_full_logged)
 		tfc__log(keys->ctx, TFC_LOG_WARNING, "cluster", oldest->job,
 			 "more than %u jobs were removed within a day; the oldest client keys are "
 			 "forgotten early",
 			 keys->max);
 	keys->is_full_logged = true;
-	remove_kept(oldest);
+	kept_key_remove(oldest);
 }
 
 int tfc__client_keys_keep(struct tfc__client_keys *keys, const struct tfc__client_key *key,
@@ -203,10 +203,10 @@ int tfc__client_keys_keep(struct tfc__client_keys *keys, const struct tfc__clien
 	char store_key[STORE_KEY_SIZE];
 	if (!key->text[0])
 		return TFC_OK;
-	name_record(key->text, store_key);
+	client_key_store_key(key->text, store_key);
 	/* from an earlier attempt to forget the job */
-	struct kept_key *kept = find_kept(keys, store_key);
-	if (!kept && !(kept = new_kept(keys, store_key)))
+	struct kept_key *kept = kept_key_find(keys, store_key);
+	if (!kept && !(kept = kept_key_new(keys, store_key)))
 		return TFC_ENOMEM;
 	tfc__store_drop(kept->put);
 	kept->put = NULL;
@@ -216,9 +216,9 @@ int tfc__client_keys_keep(struct tfc__client_keys *keys, const struct tfc__clien
 	kept->expires_ns = tfc__wall() + keys->keep_ns;
 	tfc__list_remove(&kept->link);
 	tfc__list_append(&keys->all, &kept->link);
-	store_kept(kept);
-	make_room(keys);
-	expire(keys);
+	kept_key_store(kept);
+	client_keys_limit(keys);
+	client_keys_expire(keys);
 	return TFC_OK;
 }
 
@@ -226,8 +226,8 @@ int tfc__client_keys_find(const struct tfc__client_keys *keys, const struct tfc_
 			  tfc_error *error, char ret_job[17])
 {
 	char store_key[STORE_KEY_SIZE];
-	name_record(wanted->text, store_key);
-	const struct kept_key *kept = find_kept(keys, store_key);
+	client_key_store_key(wanted->text, store_key);
+	const struct kept_key *kept = kept_key_find(keys, store_key);
 	if (!kept)
 		return TFC_ENOENT;
 	if (kept->is_damaged)
@@ -243,7 +243,7 @@ int tfc__client_keys_find(const struct tfc__client_keys *keys, const struct tfc_
 
 /* ---- keys of the previous incarnation */
 
-static void read_kept(struct kept_key *kept, const tfc_store_value *value)
+static void kept_key_read(struct kept_key *kept, const tfc_store_value *value)
 {
 	struct tfc__reader reader = {.ahead_ns = 0};
 	struct tfc__msg msg;
@@ -259,22 +259,22 @@ static void read_kept(struct kept_key *kept, const tfc_store_value *value)
 		kept->expires_ns = tfc__wall() + kept->keys->keep_ns;
 }
 
-static int by_expiry(const void *one, const void *other)
+static int compare_expiry(const void *one, const void *other)
 {
 	const struct kept_key *a = *(struct kept_key *const *)one;
 	const struct kept_key *b = *(struct kept_key *const *)other;
 	return a->expires_ns < b->expires_ns ? -1 : a->expires_ns > b->expires_ns;
 }
 
-static int sort(struct tfc__client_keys *keys)
+static int client_keys_sort(struct tfc__client_keys *keys)
 {
 	struct kept_key **all = calloc(keys->count ? keys->count : 1, sizeof(struct kept_key *));
 	uint32_t count = 0;
 	if (!all)
 		return TFC_ENOMEM;
 	TFC__LIST_EACH (link, &keys->all)
-		all[count++] = kept_of(link);
-	qsort(all, count, sizeof(struct kept_key *), by_expiry);
+		all[count++] = kept_key_of(link);
+	qsort(all, count, sizeof(struct kept_key *), compare_expiry);
 	for (uint32_t i = 0; i < count; i++) {
 		tfc__list_remove(&all[i]->link);
 		tfc__list_append(&keys->all, &all[i]->link);
@@ -290,15 +290,15 @@ int tfc__client_keys_restore(struct tfc__client_keys *keys, const tfc_store_valu
 		struct kept_key *kept;
 		if (strlen(values[i].key) != STORE_KEY_SIZE - 1)
 			continue;
-		if (!(kept = new_kept(keys, values[i].key)))
+		if (!(kept = kept_key_new(keys, values[i].key)))
 			return TFC_ENOMEM;
-		read_kept(kept, &values[i]);
+		kept_key_read(kept, &values[i]);
 		if (kept->is_damaged)
 			tfc__log(keys->ctx, TFC_LOG_ERROR, "cluster", "",
 				 "\"%s\" is damaged; its client key is refused for a day",
 				 values[i].key);
 	}
-	int code = sort(keys);
-	expire(keys);
+	int code = client_keys_sort(keys);
+	client_keys_expire(keys);
 	return code;
 }

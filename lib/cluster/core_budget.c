@@ -12,7 +12,7 @@ uint32_t tfc__budget_capacity(uint32_t max)
 	return max < ENTRIES ? max : ENTRIES;
 }
 
-static uint64_t slice_of(uint32_t max, uint64_t window)
+static uint64_t budget_slice(uint32_t max, uint64_t window)
 {
 	return max > ENTRIES ? window / SLICES : 0;
 }
@@ -23,7 +23,7 @@ uint32_t tfc__budget_spent(const struct budget *b, uint32_t max, uint64_t window
 	uint64_t spent = 0;
 	for (uint32_t i = 0; i < b->used; i++) {
 		const struct budget_entry *entry = &b->entries[i];
-		if (window == 0 || now - entry->from < window + slice_of(max, window))
+		if (window == 0 || now - entry->from < window + budget_slice(max, window))
 			spent += entry->count;
 	}
 	return spent < UINT32_MAX ? (uint32_t)spent : UINT32_MAX;
@@ -36,7 +36,7 @@ void tfc__budget_charge(struct budget *b, uint32_t max, uint64_t window, uint64_
 	if (max > ENTRIES && b->used) {
 		struct budget_entry *newest =
 			&b->entries[(b->head + b->capacity - 1) % b->capacity];
-		if (window == 0 || now - newest->from < slice_of(max, window)) {
+		if (window == 0 || now - newest->from < budget_slice(max, window)) {
 			newest->count++;
 			return;
 		}

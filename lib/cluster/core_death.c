@@ -76,24 +76,17 @@ bool tfc__death_is_loss(const struct tfc__core *core, const struct task *t)
 	return t->death.reason == TFC_EXIT_LOST || tfc__death_is_preemption(core, t);
 }
 
-/* The signal that ended it, as reported by the kernel or a shell in between; 0: none. */
-static int signal_of(const struct tfc__attempt_end *death)
+/* A signal as the kernel reports it, or a shell in between. */
+static bool death_is_crash(const struct tfc__attempt_end *death)
 {
-	if (death->reason == TFC_EXIT_SIGNAL)
-		return death->status;
-	return death->reason == TFC_EXIT_CODE && death->status > SHELL_SIGNAL
-		       ? death->status - SHELL_SIGNAL
-		       : 0;
-}
-
-static bool is_crash(const struct tfc__attempt_end *death)
-{
-	int number = signal_of(death);
+	int number = death->reason == TFC_EXIT_SIGNAL ? death->status
+		     : death->reason == TFC_EXIT_CODE ? death->status - SHELL_SIGNAL
+						      : 0;
 	return death->is_oom || number == SIGKILL || number == SIGSEGV || number == SIGABRT ||
 	       number == SIGBUS;
 }
 
-static bool is_notice(const struct tfc__core *core, const struct task *t)
+static bool death_is_notice(const struct tfc__core *core, const struct task *t)
 {
 	return tfc__death_is_preemption(core, t) || t->death.had_notice;
 }
@@ -106,15 +99,15 @@ static bool is_notice(const struct tfc__core *core, const struct task *t)
 enum grace tfc__death_grace(const struct tfc__core *core, const struct task *t)
 {
 	bool is_mirrored = core->policy.strategy == TFC_STRATEGY_MULTI_WORKER_MIRRORED;
-	bool is_preempted = is_notice(core, t);
+	bool is_preempted = death_is_notice(core, t);
 	if (tfc__task_role(core, t)->scope != TFC__SCOPE_GROUP)
 		return GRACE_ABORT;
 	for (const struct task *u = core->judged; u; u = u->judged)
-		is_preempted |= is_notice(core, u);
+		is_preempted |= death_is_notice(core, u);
 	if (is_preempted)
 		return GRACE_SAVE;
-	return core->policy.is_abort_auto && is_mirrored && is_crash(&t->death) ? GRACE_NONE
-										: GRACE_ABORT;
+	return core->policy.is_abort_auto && is_mirrored && death_is_crash(&t->death) ? GRACE_NONE
+										      : GRACE_ABORT;
 }
 
 bool tfc__death_is_explainable(const struct tfc__attempt_end *death)
@@ -158,7 +151,7 @@ void tfc__text_name(const struct tfc__core *core, const struct task *t, char *te
 	snprintf(text, size, "%s/%u", tfc__task_role(core, t)->name, t->index);
 }
 
-static void add_status(const struct tfc__attempt_end *death, char *text, size_t size)
+static void death_text_add_status(const struct tfc__attempt_end *death, char *text, size_t size)
 {
 	bool is_signal = death->reason == TFC_EXIT_SIGNAL;
 	const char *name = signal_name(is_signal ? death->status : death->status - SHELL_SIGNAL);
@@ -174,7 +167,8 @@ static void add_status(const struct tfc__attempt_end *death, char *text, size_t 
 		tfc__text_add(text, size, ": it was out of memory");
 }
 
-void tfc__death_text(const struct tfc__core *core, const struct task *t, char *text, size_t size)
+void tfc__death_status_text(const struct tfc__core *core, const struct task *t, char *text,
+			    size_t size)
 {
 	const struct tfc__attempt_end *death = &t->death;
 	tfc__text_name(core, t, text, size);
@@ -185,7 +179,17 @@ void tfc__death_text(const struct tfc__core *core, const struct task *t, char *t
 	else if (death->reason == TFC_EXIT_LOST)
 		tfc__text_add(text, size, " was lost");
 	else
-		add_status(death, text, size);
+		death_text_add_status(death, text, size);
+}
+
+void tfc__death_text_add_why(const struct task *t, char *text, size_t size)
+{
 	if (t->why[0])
 		tfc__text_add(text, size, ": %s", t->why);
+}
+
+void tfc__death_text(const struct tfc__core *core, const struct task *t, char *text, size_t size)
+{
+	tfc__death_status_text(core, t, text, size);
+	tfc__death_text_add_why(t, text, size);
 }

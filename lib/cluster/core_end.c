@@ -7,7 +7,7 @@
 
 #define SECOND_NS 1000000000ull
 
-static void clear_clocks(struct tfc__core *core)
+static void job_clear_clocks(struct tfc__core *core)
 {
 	core->group = GROUP_UP;
 	tfc__start_over(core);
@@ -17,8 +17,8 @@ static void clear_clocks(struct tfc__core *core)
 	core->snapshot = SNAPSHOT_NONE;
 }
 
-static void set_outcome(struct tfc__core *core, uint32_t state, const struct task *t,
-			uint32_t reason, const char *text)
+static void job_set_outcome(struct tfc__core *core, uint32_t state, const struct task *t,
+			    uint32_t reason, const char *text)
 {
 	struct job_outcome *o = &core->outcome;
 	bool has_status = reason == TFC_END_EXIT || reason == TFC_END_SIGNAL;
@@ -31,13 +31,13 @@ static void set_outcome(struct tfc__core *core, uint32_t state, const struct tas
 
 /* ---- stopping */
 
-static void stop_for_good(struct tfc__core *core, struct task *t, enum grace grace)
+static void task_stop(struct tfc__core *core, struct task *t, enum grace grace)
 {
 	tfc__task_end(core, t, grace, OUTCOME_OVER);
 }
 
 /* A task that is dead or was never started is over. Its port is released with all the others. */
-static void retire(struct tfc__core *core, struct task *t)
+static void task_retire(struct tfc__core *core, struct task *t)
 {
 	/* The job's end names an ignored task; an inherited attempt may still run. */
 	if (t->phase == PHASE_IGNORED || t->phase == PHASE_INHERITED)
@@ -48,14 +48,14 @@ static void retire(struct tfc__core *core, struct task *t)
 	tfc__task_phase(core, t, PHASE_OVER);
 }
 
-static void stop_all(struct tfc__core *core, enum grace grace)
+static void tasks_stop(struct tfc__core *core, enum grace grace)
 {
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];
 		if (tfc__task_is_alive(t))
-			stop_for_good(core, t, grace);
+			task_stop(core, t, grace);
 		else
-			retire(core, t);
+			task_retire(core, t);
 	}
 }
 
@@ -86,28 +86,28 @@ void tfc__end_if_reaped(struct tfc__core *core)
 
 /* ---- failure */
 
-static void fail_job(struct tfc__core *core, const struct task *t, uint32_t reason,
+static void job_fail(struct tfc__core *core, const struct task *t, uint32_t reason,
 		     const char *text, enum grace grace)
 {
 	tfc__judge_drop(core, true);
 	core->phase = CORE_ENDING;
-	clear_clocks(core);
-	set_outcome(core, TFC_JOB_FAILED, t, reason, text);
+	job_clear_clocks(core);
+	job_set_outcome(core, TFC_JOB_FAILED, t, reason, text);
 	tfc__report_job(core, TFC_JOB_STOPPING, text);
-	stop_all(core, grace);
+	tasks_stop(core, grace);
 	tfc__end_if_reaped(core);
 }
 
-static void succeed(struct tfc__core *core, const struct task *t, const char *text);
+static void job_succeed(struct tfc__core *core, const struct task *t, const char *text);
 
 /* The success does not wait for t any longer. Returns whether t was the last task it waited for. */
-static bool was_last_decider(struct tfc__core *core, const struct task *t)
+static bool decider_drop(struct tfc__core *core, const struct task *t)
 {
 	return t->is_decider && --core->undone == 0;
 }
 
 /* When all deciders have ended: whether one of them other than t has ended well. */
-static bool has_success(const struct tfc__core *core, const struct task *t)
+static bool has_successful_decider(const struct tfc__core *core, const struct task *t)
 {
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		const struct task *u = &core->tasks[i];
@@ -119,23 +119,23 @@ static bool has_success(const struct tfc__core *core, const struct task *t)
 
 /* A failed task that stays dead while the job continues: the job's end names it. The job fails with
  * the last of the tasks whose success it needs. */
-static void ignore_failure(struct tfc__core *core, struct task *t, uint32_t reason,
-			   const char *text)
+static void task_ignore_failure(struct tfc__core *core, struct task *t, uint32_t reason,
+				const char *text)
 {
-	char why[256];
-	bool is_last = was_last_decider(core, t);
-	if (is_last && !has_success(core, t)) {
+	char why[ACTION_TEXT];
+	bool is_last = decider_drop(core, t);
+	if (is_last && !has_successful_decider(core, t)) {
 		snprintf(why, sizeof(why),
-			 "%.180s; no task remains that could make the job succeed", text);
+			 "%.440s; no task remains that could make the job succeed", text);
 		/* A stalled task was stopped: a notice in its output comes from that. */
-		fail_job(core, t, reason, why,
+		job_fail(core, t, reason, why,
 			 reason == TFC_END_STALLED ? GRACE_ABORT : tfc__death_grace(core, t));
 		return;
 	}
 	snprintf(t->why, TASK_WHY, "%s", text);
 	tfc__task_phase(core, t, PHASE_IGNORED);
 	if (is_last)
-		succeed(core, t, text);
+		job_succeed(core, t, text);
 }
 
 void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text)
@@ -146,20 +146,20 @@ void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text)
 	tfc__report_end(core, t, state, reason, text);
 	tfc__task_phase(core, t, PHASE_DEAD);
 	if (is_vital)
-		fail_job(core, t, reason, text, tfc__death_grace(core, t));
+		job_fail(core, t, reason, text, tfc__death_grace(core, t));
 	else
-		ignore_failure(core, t, reason, text);
+		task_ignore_failure(core, t, reason, text);
 }
 
 void tfc__end_refused(struct tfc__core *core, const struct task *t, uint32_t reason,
 		      const char *text)
 {
-	fail_job(core, t, reason, text, GRACE_ABORT);
+	job_fail(core, t, reason, text, GRACE_ABORT);
 }
 
 void tfc__end_portless(struct tfc__core *core, struct task *t, uint32_t count, const char *why)
 {
-	char text[256] = "";
+	char text[ACTION_TEXT] = "";
 	if (t->phase == PHASE_GANG_HOLDING && count) {
 		snprintf(text, sizeof(text), "%u port%s missing", count,
 			 count == 1 ? " is" : "s are");
@@ -182,7 +182,7 @@ void tfc__end_placeless(struct tfc__core *core, struct task *t, uint32_t reason,
 		return;
 	}
 	tfc__report_job(core, core->job_state, text);
-	ignore_failure(core, t, reason, text);
+	task_ignore_failure(core, t, reason, text);
 }
 
 /* ---- deadlines */
@@ -193,7 +193,7 @@ void tfc__end_start_deadline(struct tfc__core *core)
 	snprintf(text, sizeof(text), "the start deadline of %g s has passed; waited for",
 		 (double)core->policy.start_deadline_ns / (double)SECOND_NS);
 	const struct task *first = tfc__start_waited_for(core, text, sizeof(text));
-	fail_job(core, first, TFC_END_DEADLINE, text, GRACE_ABORT);
+	job_fail(core, first, TFC_END_DEADLINE, text, GRACE_ABORT);
 }
 
 void tfc__end_pending_deadline(struct tfc__core *core)
@@ -207,16 +207,16 @@ void tfc__end_pending_deadline(struct tfc__core *core)
 		tfc__text_add(text, sizeof(text), "; waited for");
 		tfc__start_waited_for(core, text, sizeof(text));
 	}
-	fail_job(core, NULL, TFC_END_DEADLINE, text, GRACE_ABORT);
+	job_fail(core, NULL, TFC_END_DEADLINE, text, GRACE_ABORT);
 }
 
 /* Nothing is broken: a task that saves its work gets the whole grace. */
 void tfc__end_deadline(struct tfc__core *core)
 {
-	char text[256];
+	char text[ACTION_TEXT];
 	snprintf(text, sizeof(text), "the deadline of %g s has passed",
 		 (double)core->policy.deadline_ns / (double)SECOND_NS);
-	fail_job(core, NULL, TFC_END_DEADLINE, text, GRACE_WHOLE);
+	job_fail(core, NULL, TFC_END_DEADLINE, text, GRACE_WHOLE);
 }
 
 /* ---- a stall that cannot be solved by a restart */
@@ -226,25 +226,25 @@ void tfc__end_stalled(struct tfc__core *core, struct task *t, const char *text)
 	if (t)
 		tfc__report_stall(core, t, text);
 	if (!t || tfc__task_is_vital(core, t))
-		fail_job(core, t, TFC_END_STALLED, text, GRACE_ABORT);
+		job_fail(core, t, TFC_END_STALLED, text, GRACE_ABORT);
 	else
-		stop_for_good(core, t, GRACE_ABORT);
+		task_stop(core, t, GRACE_ABORT);
 }
 
 void tfc__end_stalled_reaped(struct tfc__core *core, struct task *t)
 {
-	char text[256];
+	char text[ACTION_TEXT];
 	tfc__death_text(core, t, text, sizeof(text));
 	tfc__report_end(core, t, TFC_TASK_FAILED, TFC_END_STALLED, text);
 	tfc__task_phase(core, t, PHASE_DEAD);
-	ignore_failure(core, t, TFC_END_STALLED, text);
+	task_ignore_failure(core, t, TFC_END_STALLED, text);
 }
 
 /* ---- success */
 
 /* Mirrored peers are about to end by themselves, and an evaluator may have to evaluate its last
  * checkpoint. All other tasks would run for ever. */
-static bool may_finish(const struct tfc__core *core, const struct task *t)
+static bool task_may_finish(const struct tfc__core *core, const struct task *t)
 {
 	const struct tfc__core_role *role = tfc__task_role(core, t);
 	if (t->outcome != OUTCOME_OPEN || role->finish_ns == 0)
@@ -254,45 +254,45 @@ static bool may_finish(const struct tfc__core *core, const struct task *t)
 	return t->is_member && core->policy.strategy != TFC_STRATEGY_PARAMETER_SERVER;
 }
 
-static void finish(struct tfc__core *core, struct task *t)
+static void task_finish(struct tfc__core *core, struct task *t)
 {
 	if (!tfc__task_is_alive(t)) {
-		retire(core, t);
-	} else if (may_finish(core, t)) {
+		task_retire(core, t);
+	} else if (task_may_finish(core, t)) {
 		t->outcome = OUTCOME_OVER;
 		t->ending = ENDING_FINISH;
 		tfc__task_timer(core, t, core->now + tfc__task_role(core, t)->finish_ns);
 	} else {
-		stop_for_good(core, t, GRACE_WHOLE);
+		task_stop(core, t, GRACE_WHOLE);
 	}
 }
 
-static void succeed(struct tfc__core *core, const struct task *t, const char *text)
+static void job_succeed(struct tfc__core *core, const struct task *t, const char *text)
 {
 	core->phase = CORE_FINISHING;
-	clear_clocks(core);
+	job_clear_clocks(core);
 	tfc__judge_drop(core, false);
-	set_outcome(core, TFC_JOB_SUCCEEDED, t, TFC_END_EXIT, text);
+	job_set_outcome(core, TFC_JOB_SUCCEEDED, t, TFC_END_EXIT, text);
 	core->outcome.status = 0;
 	tfc__report_job(core, TFC_JOB_STOPPING, text);
 	for (uint32_t i = 0; i < core->task_count; i++)
-		finish(core, &core->tasks[i]);
+		task_finish(core, &core->tasks[i]);
 	tfc__end_if_reaped(core);
 }
 
 void tfc__end_succeeded(struct tfc__core *core)
 {
-	succeed(core, NULL, "all tasks had ended successfully before the job resumed");
+	job_succeed(core, NULL, "all tasks had ended successfully before the job resumed");
 }
 
 void tfc__end_done(struct tfc__core *core, struct task *t)
 {
-	char text[256];
+	char text[ACTION_TEXT];
 	tfc__death_text(core, t, text, sizeof(text));
 	tfc__report_end(core, t, TFC_TASK_EXITED, TFC_END_EXIT, text);
 	tfc__task_phase(core, t, PHASE_OVER);
-	if (was_last_decider(core, t))
-		succeed(core, t, text);
+	if (decider_drop(core, t))
+		job_succeed(core, t, text);
 }
 
 void tfc__end_overdue(struct tfc__core *core, struct task *t)
@@ -300,22 +300,22 @@ void tfc__end_overdue(struct tfc__core *core, struct task *t)
 	if (t->ending == ENDING_SAVE)
 		tfc__task_end(core, t, GRACE_NONE, t->outcome);
 	else
-		stop_for_good(core, t, GRACE_WHOLE);
+		task_stop(core, t, GRACE_WHOLE);
 }
 
 /* ---- a user's stop */
 
-static void interrupt_all(struct tfc__core *core, uint64_t interrupt_ns)
+static void tasks_interrupt(struct tfc__core *core, uint64_t interrupt_ns)
 {
 	core->interrupt_at = core->now + interrupt_ns;
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];
 		if (!tfc__task_is_alive(t)) {
-			retire(core, t);
+			task_retire(core, t);
 		} else if (t->phase == PHASE_LAUNCHED || t->ending == ENDING_STOP ||
 			   t->ending == ENDING_SAVE) {
 			/* it has no process to signal, or is being stopped */
-			stop_for_good(core, t, GRACE_WHOLE);
+			task_stop(core, t, GRACE_WHOLE);
 		} else {
 			t->outcome = OUTCOME_OVER;
 			t->ending = ENDING_INTERRUPT;
@@ -324,24 +324,24 @@ static void interrupt_all(struct tfc__core *core, uint64_t interrupt_ns)
 	}
 }
 
-static void begin_stop(struct tfc__core *core, uint64_t interrupt_ns, bool is_kill)
+static void stop_begin(struct tfc__core *core, uint64_t interrupt_ns, bool is_kill)
 {
 	tfc__judge_drop(core, false);
 	core->phase = CORE_ENDING;
-	clear_clocks(core);
-	set_outcome(core, TFC_JOB_STOPPED, NULL, TFC_END_STOPPED, "stopped");
+	job_clear_clocks(core);
+	job_set_outcome(core, TFC_JOB_STOPPED, NULL, TFC_END_STOPPED, "stopped");
 	tfc__report_job(core, TFC_JOB_STOPPING, "");
 	if (interrupt_ns && !is_kill)
-		interrupt_all(core, interrupt_ns);
+		tasks_interrupt(core, interrupt_ns);
 	else
-		stop_all(core, is_kill ? GRACE_NONE : GRACE_WHOLE);
+		tasks_stop(core, is_kill ? GRACE_NONE : GRACE_WHOLE);
 	tfc__end_if_reaped(core);
 }
 
 void tfc__end_interrupted(struct tfc__core *core)
 {
 	core->interrupt_at = 0;
-	stop_all(core, GRACE_WHOLE);
+	tasks_stop(core, GRACE_WHOLE);
 }
 
 void tfc__end_by_user(struct tfc__core *core, uint64_t interrupt_ns, bool is_kill)
@@ -350,15 +350,15 @@ void tfc__end_by_user(struct tfc__core *core, uint64_t interrupt_ns, bool is_kil
 	case CORE_PENDING:
 	case CORE_UP:
 	case CORE_SUSPENDING: /* no epoch will continue it */
-		begin_stop(core, interrupt_ns, is_kill);
+		stop_begin(core, interrupt_ns, is_kill);
 		break;
 	case CORE_FINISHING: /* the job has succeeded already; only the wait is cut short */
-		stop_all(core, is_kill ? GRACE_NONE : GRACE_WHOLE);
+		tasks_stop(core, is_kill ? GRACE_NONE : GRACE_WHOLE);
 		break;
 	case CORE_ENDING:
 		if (is_kill) {
 			core->interrupt_at = 0;
-			stop_all(core, GRACE_NONE);
+			tasks_stop(core, GRACE_NONE);
 		} else if (core->interrupt_at && interrupt_ns == 0) {
 			tfc__end_interrupted(core);
 		}
@@ -377,12 +377,12 @@ void tfc__end_suspend(struct tfc__core *core)
 		tfc__judge_drop(core, false);
 		core->phase = CORE_SUSPENDING;
 		core->outcome.task = NO_TASK;
-		clear_clocks(core);
-		stop_all(core, GRACE_WHOLE);
+		job_clear_clocks(core);
+		tasks_stop(core, GRACE_WHOLE);
 		tfc__end_if_reaped(core);
 		break;
 	case CORE_FINISHING:
-		stop_all(core, GRACE_WHOLE);
+		tasks_stop(core, GRACE_WHOLE);
 		break;
 	case CORE_ENDING:
 	case CORE_SUSPENDING:
@@ -394,7 +394,7 @@ void tfc__end_suspend(struct tfc__core *core)
 
 /* ---- the last deaths */
 
-static bool is_consequence(const struct tfc__core *core, const struct task *t)
+static bool is_end_consequence(const struct tfc__core *core, const struct task *t)
 {
 	const struct job_outcome *o = &core->outcome;
 	return o->state == TFC_JOB_FAILED && o->task != NO_TASK && o->reason != TFC_END_DEADLINE &&
@@ -403,10 +403,10 @@ static bool is_consequence(const struct tfc__core *core, const struct task *t)
 
 void tfc__end_reaped(struct tfc__core *core, struct task *t)
 {
-	char text[256];
+	char text[ACTION_TEXT];
 	tfc__death_text(core, t, text, sizeof(text));
 	uint32_t state = TFC_TASK_STOPPED;
-	uint32_t reason = is_consequence(core, t) ? TFC_END_CONSEQUENCE : TFC_END_STOPPED;
+	uint32_t reason = is_end_consequence(core, t) ? TFC_END_CONSEQUENCE : TFC_END_STOPPED;
 	if (t->ending == ENDING_FINISH) {
 		/* The job has succeeded: any exit status is accepted. */
 		state = t->death.reason == TFC_EXIT_LOST ? TFC_TASK_LOST : TFC_TASK_EXITED;

@@ -19,22 +19,22 @@ bool tfc__place_is_needed(const struct task *t)
 	return t->port == PORT_NONE || t->is_leaving;
 }
 
-static void give_up_place(struct tfc__core *core, struct task *t)
+static void place_drop(struct tfc__core *core, struct task *t)
 {
 	tfc__task_release(core, t);
 	t->is_leaving = false;
 	t->reachable_at = 0;
-	t->node = TFC__NO_NODE;
+	tfc__task_set_node(core, t, TFC__NO_NODE);
 }
 
-static void repeat_later(struct tfc__core *core)
+static void place_repeat_later(struct tfc__core *core)
 {
 	core->repeat_at = core->now + REPEAT_NS;
 }
 
 /* ---- the gang */
 
-static void launch_gang(struct tfc__core *core)
+static void gang_launch(struct tfc__core *core)
 {
 	core->group = GROUP_UP;
 	core->pending_deadline_at = 0;
@@ -47,7 +47,7 @@ static void launch_gang(struct tfc__core *core)
 
 void tfc__gang_replace(struct tfc__core *core, struct task *t)
 {
-	give_up_place(core, t);
+	place_drop(core, t);
 	tfc__task_phase(core, t, PHASE_GANG_PLACING);
 	core->group = GROUP_SEEKING;
 }
@@ -61,7 +61,7 @@ void tfc__gang_request_places(struct tfc__core *core)
 	tfc__action_add(core, TFC__DO_PLACE, NULL)->number = core->gang_place;
 }
 
-static void begin_generation(struct tfc__core *core)
+static void generation_begin(struct tfc__core *core)
 {
 	core->group = GROUP_HOLDING;
 	core->generation++;
@@ -73,7 +73,7 @@ static void begin_generation(struct tfc__core *core)
 
 void tfc__gang_begin(struct tfc__core *core)
 {
-	begin_generation(core);
+	generation_begin(core);
 	for (uint32_t i = 0; i < core->task_count; i++)
 		if (!tfc__task_is_over(&core->tasks[i]))
 			tfc__gang_replace(core, &core->tasks[i]);
@@ -83,7 +83,7 @@ void tfc__gang_form(struct tfc__core *core)
 {
 	if (core->group != GROUP_ABORTING || core->members_alive || core->group_at > core->now)
 		return;
-	begin_generation(core);
+	generation_begin(core);
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];
 		if (!t->is_member || t->phase != PHASE_DEAD)
@@ -98,7 +98,7 @@ void tfc__gang_form(struct tfc__core *core)
 		}
 	}
 	if (core->gang_unheld == 0)
-		launch_gang(core);
+		gang_launch(core);
 }
 
 static void gang_placed(struct tfc__core *core, const uint32_t *nodes)
@@ -108,12 +108,12 @@ static void gang_placed(struct tfc__core *core, const uint32_t *nodes)
 	if (core->gang_text[0]) /* it has waited for room: its start begins only now */
 		tfc__start_deadline_from(core, core->now);
 	if (!tfc__list_is_empty(&core->waiting))
-		repeat_later(core);
+		place_repeat_later(core);
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];
 		if (t->phase != PHASE_GANG_PLACING)
 			continue;
-		t->node = nodes[i];
+		tfc__task_set_node(core, t, nodes[i]);
 		tfc__task_hold(core, t, PHASE_GANG_HOLDING);
 	}
 }
@@ -140,14 +140,14 @@ static void gang_unplaced(struct tfc__core *core, const char *text, uint32_t hop
 		return;
 	snprintf(core->gang_text, sizeof(core->gang_text), "%s", text);
 	tfc__report_job(core, core->job_state, core->gang_text);
-	repeat_later(core);
+	place_repeat_later(core);
 }
 
 /* ---- one task that moves alone */
 
 void tfc__place_alone(struct tfc__core *core, struct task *t)
 {
-	give_up_place(core, t);
+	place_drop(core, t);
 	tfc__task_phase(core, t, PHASE_PLACING);
 	t->place = ++core->place;
 	tfc__action_add(core, TFC__DO_PLACE, t)->number = t->place;
@@ -157,7 +157,7 @@ static void task_placed(struct tfc__core *core, struct task *t, const struct tfc
 {
 	const char *text = event->text ? event->text : "";
 	if (event->kind == TFC__CORE_PLACED) {
-		t->node = event->nodes[event->task];
+		tfc__task_set_node(core, t, event->nodes[event->task]);
 		tfc__task_hold(core, t, PHASE_HOLDING);
 	} else if (event->hopeless) {
 		tfc__end_placeless(core, t, event->hopeless, text);
@@ -167,7 +167,7 @@ static void task_placed(struct tfc__core *core, struct task *t, const struct tfc
 			return;
 		snprintf(t->why, TASK_WHY, "%s", text);
 		tfc__report_job(core, core->job_state, t->why);
-		repeat_later(core);
+		place_repeat_later(core);
 	}
 }
 
@@ -206,12 +206,12 @@ void tfc__place_repeat(struct tfc__core *core)
 		return;
 	if (core->group == GROUP_WAITING) {
 		tfc__report_job(core, core->job_state, core->gang_text);
-		repeat_later(core);
+		place_repeat_later(core);
 	}
 	TFC__LIST_EACH (link, &core->waiting) {
 		tfc__report_job(core, core->job_state,
 				tfc__container_of(link, struct task, waiting)->why);
-		repeat_later(core);
+		place_repeat_later(core);
 	}
 }
 
@@ -226,7 +226,7 @@ void tfc__port_held(struct tfc__core *core, struct task *t)
 	}
 	tfc__task_phase(core, t, PHASE_HELD);
 	if (core->gang_unheld == 0)
-		launch_gang(core);
+		gang_launch(core);
 }
 
 void tfc__port_refused(struct tfc__core *core, struct task *t, const struct tfc__task_event *event)

@@ -14,9 +14,10 @@
 #define UNREACHABLE_NS (60ull * 1000000000ull)
 
 /* A task that is not alive gets another node before its next attempt. */
-static void move_idle(struct tfc__core *core, struct task *t, enum grace grace, const char *why)
+static void task_move_idle(struct tfc__core *core, struct task *t, enum grace grace,
+			   const char *why)
 {
-	char text[256];
+	char text[ACTION_TEXT];
 	switch (t->phase) {
 	case PHASE_HELD:
 	case PHASE_GANG_HOLDING:
@@ -45,35 +46,32 @@ void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text)
 	const struct tfc__attempt_end lost = {.reason = TFC_EXIT_LOST,
 					      .is_with_node = true,
 					      .time_ns = core->now};
-	uint32_t displaced = 0, died = 0;
-	for (uint32_t i = 0; i < core->task_count; i++) {
-		struct task *t = &core->tasks[i];
+	struct tfc__link died, displaced; /* a task that gets a place meanwhile is in none */
+	tfc__list_init(&died);
+	tfc__list_init(&displaced);
+	TFC__LIST_EACH (link, tfc__tasks_at(core, node)) {
+		struct task *t = tfc__task_at(link);
 		if (t->node != node)
 			continue;
-		t->node = TFC__NO_NODE;
+		tfc__task_set_node(core, t, TFC__NO_NODE);
+		tfc__list_append(tfc__task_is_alive(t) ? &died : &displaced, &t->at_node);
 		t->port = PORT_NONE;
 		t->is_leaving = false;
 		t->reachable_at = 0;
-		if (!tfc__task_is_alive(t)) {
-			core->displaced[displaced++] = t;
-			continue;
-		}
-		died++;
-		if (t->inspection == INSPECTION_REQUESTED)
-			t->inspection = INSPECTION_NONE; /* its answer is not awaited any more */
+		tfc__stall_over(core, t);
 	}
-	if (displaced + died == 0)
-		return;
-	for (uint32_t i = 0; i < core->task_count && died; i++) {
-		struct task *t = &core->tasks[i];
-		if (!tfc__task_is_alive(t) || t->node != TFC__NO_NODE)
-			continue;
+	while (!tfc__list_is_empty(&died)) {
+		struct task *t = tfc__task_at(died.next);
+		tfc__list_remove(&t->at_node);
 		tfc__task_died(core, t, &lost, text);
-		died--;
 	}
-	for (uint32_t i = 0; i < displaced && core->phase == CORE_UP; i++)
-		move_idle(core, core->displaced[i], GRACE_ABORT, text);
-	tfc__query_node_lost(core, node);
+	while (!tfc__list_is_empty(&displaced)) {
+		struct task *t = tfc__task_at(displaced.next);
+		tfc__list_remove(&t->at_node);
+		if (core->phase == CORE_UP)
+			task_move_idle(core, t, GRACE_ABORT, text);
+	}
+	tfc__query_conclude(core);
 	tfc__start_node_lost(core, node);
 }
 
@@ -81,20 +79,22 @@ void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text)
 
 void tfc__node_unreachable(struct tfc__core *core, uint32_t node)
 {
-	for (uint32_t i = 0; i < core->task_count; i++)
-		if (core->tasks[i].node == node)
-			core->tasks[i].reachable_at = NEVER;
-	tfc__judge_reachability(core);
+	TFC__LIST_EACH (link, tfc__tasks_at(core, node)) {
+		struct task *t = tfc__task_at(link);
+		if (t->node != node)
+			continue;
+		t->reachable_at = NEVER;
+		tfc__judge_unreachable(core, t);
+	}
 }
 
 void tfc__node_reachable(struct tfc__core *core, uint32_t node)
 {
-	for (uint32_t i = 0; i < core->task_count; i++) {
-		struct task *t = &core->tasks[i];
+	TFC__LIST_EACH (link, tfc__tasks_at(core, node)) {
+		struct task *t = tfc__task_at(link);
 		if (t->node == node && t->reachable_at == NEVER)
 			t->reachable_at = core->now;
 	}
-	tfc__judge_reachability(core);
 }
 
 bool tfc__node_was_unreachable(const struct task *t, uint64_t at)
@@ -105,36 +105,39 @@ bool tfc__node_was_unreachable(const struct task *t, uint64_t at)
 
 /* ---- drained */
 
-/* Moves all tasks with is_leaving, after it was set for all of them. */
-static void move_leaving(struct tfc__core *core, const char *why)
+/* Restarts a task with is_leaving elsewhere, which was set for all that leave with it. */
+static void task_move(struct tfc__core *core, struct task *t, const char *why)
 {
-	for (uint32_t i = 0; i < core->task_count && core->phase == CORE_UP; i++) {
-		struct task *t = &core->tasks[i];
-		char text[256];
-		if (!t->is_leaving)
-			continue;
-		if (!tfc__task_is_alive(t)) {
-			move_idle(core, t, GRACE_MOVE, why);
-			continue;
-		}
-		if (t->outcome != OUTCOME_OPEN)
-			continue;
-		tfc__text_name(core, t, text, sizeof(text));
-		tfc__text_add(text, sizeof(text), " must move: %s", why);
-		if (tfc__restart_moving(core, t, text, sizeof(text)) == RESTARTED)
-			continue;
-		tfc__text_add(text, sizeof(text),
-			      "; it stays there until it ends, because restart.on is never");
-		tfc__report_job(core, core->job_state, text);
+	char text[ACTION_TEXT];
+	if (!tfc__task_is_alive(t)) {
+		task_move_idle(core, t, GRACE_MOVE, why);
+		return;
 	}
+	if (t->outcome != OUTCOME_OPEN)
+		return;
+	tfc__text_name(core, t, text, sizeof(text));
+	tfc__text_add(text, sizeof(text), " must move: %s", why);
+	if (tfc__restart_moving(core, t, text, sizeof(text)) == RESTARTED)
+		return;
+	tfc__text_add(text, sizeof(text),
+		      "; it stays there until it ends, because restart.on is never");
+	tfc__report_job(core, core->job_state, text);
 }
 
 void tfc__node_drain(struct tfc__core *core, uint32_t node, const char *why)
 {
-	for (uint32_t i = 0; i < core->task_count; i++)
-		if (core->tasks[i].node == node)
-			core->tasks[i].is_leaving = true;
-	move_leaving(core, why);
+	struct tfc__link rest; /* without the tasks that a restart of the group has moved */
+	tfc__list_init(&rest);
+	tfc__list_move(&rest, tfc__tasks_at(core, node));
+	TFC__LIST_EACH (link, &rest)
+		tfc__task_at(link)->is_leaving |= tfc__task_at(link)->node == node;
+	while (!tfc__list_is_empty(&rest)) {
+		struct task *t = tfc__task_at(rest.next);
+		tfc__list_remove(&t->at_node);
+		tfc__list_append(tfc__tasks_at(core, node), &t->at_node);
+		if (t->node == node && core->phase == CORE_UP)
+			task_move(core, t, why);
+	}
 }
 
 void tfc__tasks_leave(struct tfc__core *core, uint32_t first, uint32_t count, const char *why)
@@ -142,5 +145,7 @@ void tfc__tasks_leave(struct tfc__core *core, uint32_t first, uint32_t count, co
 	for (uint32_t i = first; i < core->task_count && i - first < count; i++)
 		if (core->tasks[i].node != TFC__NO_NODE)
 			core->tasks[i].is_leaving = true;
-	move_leaving(core, why);
+	for (uint32_t i = first; i < core->task_count && i - first < count; i++)
+		if (core->tasks[i].is_leaving && core->phase == CORE_UP)
+			task_move(core, &core->tasks[i], why);
 }

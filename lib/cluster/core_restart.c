@@ -30,8 +30,8 @@ static bool is_preempted_again(const struct tfc__core *core, const struct task *
 }
 
 /* A role with restart_max 0 still restarts after the loss of its node. */
-static struct account account_of(struct tfc__core *core, struct task *t, bool is_group,
-				 bool is_loss)
+static struct account restart_account(struct tfc__core *core, struct task *t, bool is_group,
+				      bool is_loss)
 {
 	const struct tfc__core_role *role = tfc__task_role(core, t);
 	struct budget *losses = is_group ? &core->group_losses : &t->losses;
@@ -42,8 +42,8 @@ static struct account account_of(struct tfc__core *core, struct task *t, bool is
 				role->window_ns, false};
 }
 
-static bool is_allowed(const struct tfc__core_role *role, const struct tfc__attempt_end *death,
-		       enum death_class class)
+static bool is_restart_allowed(const struct tfc__core_role *role,
+			       const struct tfc__attempt_end *death, enum death_class class)
 {
 	if (role->restart_on == TFC__RESTART_NEVER)
 		return false;
@@ -54,8 +54,8 @@ static bool is_allowed(const struct tfc__core_role *role, const struct tfc__atte
 }
 
 /* " (1 of 3 restarts in 600 s)"; a window of 0 is the whole life of the job. */
-static void add_spent(const struct account *a, uint32_t spent, const char *what, char *text,
-		      size_t size)
+static void text_add_spent(const struct account *a, uint32_t spent, const char *what, char *text,
+			   size_t size)
 {
 	tfc__text_add(text, size, " (%u of %u%s", spent, a->max, what);
 	if (a->window)
@@ -63,16 +63,16 @@ static void add_spent(const struct account *a, uint32_t spent, const char *what,
 	tfc__text_add(text, size, ")");
 }
 
-static void add_what_follows(const char *what, uint64_t wait, uint32_t spent,
+static void text_add_restart(const char *what, uint64_t wait, uint32_t spent,
 			     const struct account *a, char *text, size_t size)
 {
 	tfc__text_add(text, size, "; restarting %s", what);
 	if (wait)
 		tfc__text_add(text, size, " in %.1f s", (double)wait / (double)SECOND_NS);
-	add_spent(a, spent + 1, a->is_loss ? " losses" : " restarts", text, size);
+	text_add_spent(a, spent + 1, a->is_loss ? " losses" : " restarts", text, size);
 }
 
-static void add_why_not(const struct account *a, char *text, size_t size)
+static void text_add_refusal(const struct account *a, char *text, size_t size)
 {
 	if (a->max == 0) {
 		tfc__text_add(text, size, "; not restarted: restart.%s is 0",
@@ -80,7 +80,7 @@ static void add_why_not(const struct account *a, char *text, size_t size)
 	} else {
 		tfc__text_add(text, size, "; no restart %sis left",
 			      a->is_loss ? "after a loss " : "");
-		add_spent(a, a->max, "", text, size);
+		text_add_spent(a, a->max, "", text, size);
 	}
 }
 
@@ -121,10 +121,10 @@ void tfc__restart_alone(struct tfc__core *core, struct task *t)
 
 void tfc__restart_timer(struct tfc__core *core, struct task *t)
 {
-	char text[256];
+	char text[ACTION_TEXT];
 	tfc__task_timer(core, t, 0);
 	if (tfc__task_is_coordinator(core, t) && is_ps_ending(core)) {
-		tfc__task_phase(core, t, PHASE_DEAD); /* until wake_coordinators */
+		tfc__task_phase(core, t, PHASE_DEAD); /* until restart_coordinators */
 	} else if (tfc__place_is_needed(t) && t->is_member) {
 		tfc__text_name(core, t, text, sizeof(text));
 		tfc__text_add(text, sizeof(text), " must move; restarting the group");
@@ -140,7 +140,7 @@ void tfc__restart_timer(struct tfc__core *core, struct task *t)
 }
 
 /* A living task is stopped first. A dead one waits until `at`. */
-static void restart_one(struct tfc__core *core, struct task *t, uint64_t at, enum grace grace)
+static void restart_task(struct tfc__core *core, struct task *t, uint64_t at, enum grace grace)
 {
 	if (t->restart_at < at)
 		t->restart_at = at;
@@ -152,7 +152,7 @@ static void restart_one(struct tfc__core *core, struct task *t, uint64_t at, enu
 		tfc__restart_alone(core, t);
 }
 
-static void wake_coordinators(struct tfc__core *core)
+static void restart_coordinators(struct tfc__core *core)
 {
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];
@@ -173,7 +173,7 @@ static void restart_ignored(struct tfc__core *core, uint64_t at)
 			continue;
 		core->undone += t->is_decider;
 		tfc__task_phase(core, t, PHASE_DEAD);
-		restart_one(core, t, at, GRACE_ABORT);
+		restart_task(core, t, at, GRACE_ABORT);
 	}
 }
 
@@ -184,9 +184,9 @@ static bool was_done_before_stop(const struct tfc__core *core, const struct task
 	return tfc__death_class(core, &t->death) == CLASS_DONE && is_before;
 }
 
-static void report_stopped(struct tfc__core *core, struct task *t)
+static void report_stopped_task(struct tfc__core *core, struct task *t)
 {
-	char text[256];
+	char text[ACTION_TEXT];
 	tfc__death_text(core, t, text, sizeof(text));
 	if (t->death.is_with_node)
 		tfc__report_end(core, t, TFC_TASK_LOST, TFC_END_CONSEQUENCE, text);
@@ -204,7 +204,7 @@ static void report_stopped(struct tfc__core *core, struct task *t)
 
 /* ---- the group */
 
-static void abort_member(struct tfc__core *core, struct task *t, enum grace grace)
+static void group_abort_member(struct tfc__core *core, struct task *t, enum grace grace)
 {
 	t->was_ready = false;
 	if (tfc__task_is_alive(t)) {
@@ -230,7 +230,7 @@ void tfc__restart_group(struct tfc__core *core, uint64_t at, enum grace grace, c
 	tfc__report_job(core, TFC_JOB_RESTARTING, text);
 	for (uint32_t i = 0; i < core->task_count; i++)
 		if (core->tasks[i].is_member)
-			abort_member(core, &core->tasks[i], grace);
+			group_abort_member(core, &core->tasks[i], grace);
 	tfc__gang_form(core);
 }
 
@@ -241,18 +241,18 @@ void tfc__restart_reaped(struct tfc__core *core, struct task *t)
 		tfc__end_done(core, t);
 		/* The other members start again, and a gang needs all of its members. */
 		if (core->phase == CORE_UP && is_of_group)
-			abort_member(core, t, GRACE_ABORT);
+			group_abort_member(core, t, GRACE_ABORT);
 	} else if (!is_of_group && t->death.is_port_occupied && t->is_member) {
 		tfc__judge_death(core, t);
 	} else if (t->outcome == OUTCOME_OVER) {
 		tfc__end_stalled_reaped(core, t);
 	} else {
-		report_stopped(core, t);
+		report_stopped_task(core, t);
 		if (!is_of_group)
 			tfc__restart_alone(core, t);
 	}
 	if (core->phase == CORE_UP && core->group == GROUP_UP && tfc__task_is_ps(core, t))
-		wake_coordinators(core);
+		restart_coordinators(core);
 	tfc__gang_form(core);
 }
 
@@ -278,7 +278,7 @@ static bool is_ignored_moving(const struct tfc__core *core)
 }
 
 /* A task of the cluster spec that moves makes every member's spec wrong. */
-static struct extent extent_of(const struct tfc__core *core, const struct task *t)
+static struct extent find_extent(const struct tfc__core *core, const struct task *t)
 {
 	uint32_t scope = tfc__task_role(core, t)->scope;
 	bool is_moving = t->death.is_port_occupied || tfc__place_is_needed(t);
@@ -289,7 +289,7 @@ static struct extent extent_of(const struct tfc__core *core, const struct task *
 	return e;
 }
 
-static const char *name_of(const struct extent *e)
+static const char *extent_name(const struct extent *e)
 {
 	if (e->is_group)
 		return "the group";
@@ -309,7 +309,7 @@ static void restart_extent(struct tfc__core *core, struct task *t, const struct 
 		tfc__report_job(core, TFC_JOB_RESTARTING, text);
 		tfc__start_deadline_from(core, at);
 	}
-	restart_one(core, t, at, grace);
+	restart_task(core, t, at, grace);
 	if (e->is_with_coordinator && e->is_ps) {
 		tfc__judge_drop(core, true);
 		for (uint32_t i = 0; i < core->task_count; i++) {
@@ -317,7 +317,7 @@ static void restart_extent(struct tfc__core *core, struct task *t, const struct 
 			/* A task that is dead here has waited for the verdict, whatever its
 			 * scope. */
 			if (tfc__task_is_coordinator(core, u) || u->phase == PHASE_DEAD)
-				restart_one(core, u, at, grace);
+				restart_task(core, u, at, grace);
 		}
 	}
 	if (e->is_with_coordinator)
@@ -328,18 +328,18 @@ enum restart_end tfc__restart_failed(struct tfc__core *core, struct task *t, enu
 				     bool is_loss, char *text, size_t size)
 {
 	const struct tfc__core_role *role = tfc__task_role(core, t);
-	if (!is_allowed(role, &t->death, class))
+	if (!is_restart_allowed(role, &t->death, class))
 		return RESTART_REFUSED;
-	struct extent e = extent_of(core, t);
-	struct account a = account_of(core, t, e.is_group, is_loss);
+	struct extent e = find_extent(core, t);
+	struct account a = restart_account(core, t, e.is_group, is_loss);
 	uint32_t spent = tfc__budget_spent(a.budget, a.max, a.window, core->now);
 	if (spent >= a.max) {
-		add_why_not(&a, text, size);
+		text_add_refusal(&a, text, size);
 		return RESTART_REFUSED;
 	}
 	tfc__budget_charge(a.budget, a.max, a.window, core->now);
 	uint64_t wait = tfc__budget_backoff(core, role, spent);
-	add_what_follows(name_of(&e), wait, spent, &a, text, size);
+	text_add_restart(extent_name(&e), wait, spent, &a, text, size);
 	report_cause(core, t, text);
 	restart_extent(core, t, &e, core->now + wait, tfc__death_grace(core, t), text);
 	return RESTARTED;
@@ -350,8 +350,8 @@ enum restart_end tfc__restart_moving(struct tfc__core *core, struct task *t, cha
 {
 	if (tfc__task_role(core, t)->restart_on == TFC__RESTART_NEVER)
 		return RESTART_REFUSED;
-	struct extent e = extent_of(core, t);
-	tfc__text_add(text, size, "; restarting %s", name_of(&e));
+	struct extent e = find_extent(core, t);
+	tfc__text_add(text, size, "; restarting %s", extent_name(&e));
 	restart_extent(core, t, &e, core->now, GRACE_MOVE, text);
 	return RESTARTED;
 }

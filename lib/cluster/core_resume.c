@@ -1,7 +1,7 @@
 /*
  * Resumes a job of an earlier epoch. Tasks that were done stay done, running ones are lost, and all
  * that are not done form the next generation. A verdict of that epoch stands. Budgets begin anew.
- * Nothing is launched or ended before the nodes with running tasks have answered that nothing runs.
+ * Nothing is launched or ended before the nodes with running tasks confirm that nothing runs.
  */
 #include "cluster/core_state.h"
 
@@ -24,7 +24,7 @@ static void resume_task(struct tfc__core *core, struct task *t, const struct tfc
 	bool is_of_gang = tfc__task_role(core, t)->scope == TFC__SCOPE_GROUP;
 	t->attempt = was->attempt;
 	if (was->was_running) {
-		t->node = node;
+		tfc__task_set_node(core, t, node);
 		tfc__task_phase(core, t, PHASE_INHERITED);
 	}
 	if (!was->is_done || (is_of_gang && !is_gang_done))
@@ -60,9 +60,9 @@ void tfc__core_resume(struct tfc__core *core, const struct tfc__resume *resume,
 }
 
 /* The end of the task's attempt was never reported. */
-static void lose(struct tfc__core *core, struct task *t)
+static void task_lose_inherited(struct tfc__core *core, struct task *t)
 {
-	char text[256];
+	char text[ACTION_TEXT];
 	t->death = (struct tfc__attempt_end){.reason = TFC_EXIT_LOST, .time_ns = core->now};
 	snprintf(t->why, TASK_WHY,
 		 "its end was not observed, because the job's maintainer had ended");
@@ -78,7 +78,7 @@ static void lose(struct tfc__core *core, struct task *t)
 	}
 }
 
-static bool has_node(const struct tfc__core *core)
+static bool is_anything_inherited(const struct tfc__core *core)
 {
 	for (uint32_t i = 0; i < core->task_count; i++)
 		if (core->tasks[i].node != TFC__NO_NODE)
@@ -91,7 +91,7 @@ void tfc__resume_start(struct tfc__core *core)
 	core->query = QUERY_INHERITED;
 	if (core->outcome.state)
 		core->phase = CORE_ENDING;
-	if (!has_node(core)) {
+	if (!is_anything_inherited(core)) {
 		tfc__resume_continue(core);
 		return;
 	}
@@ -105,7 +105,7 @@ void tfc__resume_continue(struct tfc__core *core)
 	/* Reported only now, since a later epoch relies on this entry. */
 	for (uint32_t i = 0; i < core->task_count; i++)
 		if (core->tasks[i].phase == PHASE_INHERITED)
-			lose(core, &core->tasks[i]);
+			task_lose_inherited(core, &core->tasks[i]);
 	core->query = QUERY_NONE;
 	if (core->phase != CORE_UP)
 		tfc__end_if_reaped(core);

@@ -5,7 +5,8 @@
  * log.
  *
  * If a stall leads to a restart, the task that is silent first is often not the cause: in a group
- * it waits for the member that hangs. So every task that can hold it up is inspected. Then
+ * it waits for the member that hangs. So every task that can hold it up is inspected, once for all
+ * that wait for it (enum stall_scope). Then
  *
  * - a task that is stopped (SIGSTOP) is the cause;
  * - in a group, the cause is the only member that is busy with its own work while all others wait
@@ -24,7 +25,7 @@ void tfc__report_stall(struct tfc__core *core, struct task *t, const char *text)
 	tfc__action_set_text(core, action, text);
 }
 
-static void text_of(const struct tfc__core *core, const struct task *t, char *text, size_t size)
+static void stall_text(const struct tfc__core *core, const struct task *t, char *text, size_t size)
 {
 	tfc__text_name(core, t, text, size);
 	tfc__text_add(text, size, " %s", t->why);
@@ -35,52 +36,71 @@ static bool is_in_group(const struct tfc__core *core, const struct task *t)
 	return tfc__task_role(core, t)->scope == TFC__SCOPE_GROUP;
 }
 
-/* Whether a restart of t restarts u as well. */
-static bool is_taken_along(const struct tfc__core *core, const struct task *t, const struct task *u)
+static enum stall_scope find_stall_scope(const struct tfc__core *core, const struct task *t)
 {
-	if (t == u)
-		return true;
-	if (is_in_group(core, t))
-		return u->is_member;
-	return tfc__task_role(core, t)->scope == TFC__SCOPE_COORDINATOR &&
-	       tfc__task_is_ps(core, t) && tfc__task_is_coordinator(core, u);
+	if (is_in_group(core, t) || tfc__task_is_coordinator(core, t))
+		return STALL_MEMBERS;
+	return tfc__task_role(core, t)->scope == TFC__SCOPE_COORDINATOR ? STALL_COORDINATORS
+									: STALL_ALONE;
 }
 
-/* Whether t may be silent because it waits for u. */
-static bool can_hold_up(const struct tfc__core *core, const struct task *u, const struct task *t)
+static bool is_in_stall_scope(const struct tfc__core *core, enum stall_scope scope,
+			      const struct task *t)
 {
-	return u->is_member && u != t &&
-	       (is_in_group(core, t) || tfc__task_is_coordinator(core, t));
+	if (scope == STALL_MEMBERS)
+		return t->is_member;
+	return scope == STALL_COORDINATORS && tfc__task_is_coordinator(core, t);
 }
 
-static bool is_inspected_for(const struct tfc__core *core, const struct task *t,
-			     const struct task *u)
+/* Adds a task to the counts of its stall and inspection or subtracts it. */
+static void stall_count(struct tfc__core *core, const struct task *t, uint32_t sign)
 {
-	return is_taken_along(core, t, u) || can_hold_up(core, u, t);
+	if (t->is_stalled)
+		core->stalled[find_stall_scope(core, t)] += sign;
+	for (enum stall_scope s = STALL_ALONE; s < STALL_SCOPES; s++)
+		if (t->inspection == INSPECTION_REQUESTED && is_in_stall_scope(core, s, t))
+			core->awaited[s] += sign;
 }
 
-static void set_stalled(struct tfc__core *core, struct task *t, bool is_stalled)
+/* Sets the two states that a task has because of stalls. */
+static void stall_set(struct tfc__core *core, struct task *t, bool is_stalled,
+		      enum inspection inspection)
 {
-	core->stalled += (uint32_t)((int)is_stalled - (int)t->is_stalled);
+	stall_count(core, t, UINT32_MAX);
 	t->is_stalled = is_stalled;
+	t->inspection = inspection;
+	stall_count(core, t, 1);
+	tfc__list_remove(&t->stacked);
+	if (inspection == INSPECTION_DONE)
+		tfc__list_append(&core->stacked, &t->stacked);
 }
 
 void tfc__stall_over(struct tfc__core *core, struct task *t)
 {
-	set_stalled(core, t, false);
-	t->inspection = INSPECTION_NONE;
+	stall_set(core, t, false, INSPECTION_NONE);
 }
 
 /* A task that was inspected for another task's stall is not inspected again. */
-static void inspect(struct tfc__core *core, struct task *t, bool is_ending)
+static void request_stacks(struct tfc__core *core, struct task *t, bool is_ending)
 {
 	if (t->inspection != INSPECTION_NONE)
 		return;
-	t->inspection = INSPECTION_REQUESTED;
+	stall_set(core, t, t->is_stalled, INSPECTION_REQUESTED);
 	tfc__order_add(core, t->node, TFC__ORDER_STACKS, t)->number = is_ending;
 }
 
-static void set_silent(struct task *t, uint32_t silent_ms, const char *what)
+/* Inspects t and the tasks in the scope of its stall that are at work. */
+static void request_stacks_for(struct tfc__core *core, struct task *t, enum stall_scope scope)
+{
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *u = &core->tasks[i];
+		bool is_ending = u == t || !tfc__task_is_coordinator(core, t);
+		if (tfc__task_is_at_work(u) && (u == t || is_in_stall_scope(core, scope, u)))
+			request_stacks(core, u, is_ending);
+	}
+}
+
+static void stall_set_silent(struct task *t, uint32_t silent_ms, const char *what)
 {
 	t->silent_ms = silent_ms;
 	snprintf(t->why, TASK_WHY, "has been silent for %.3g s%s%s", silent_ms / 1e3,
@@ -92,28 +112,26 @@ void tfc__stall_begin(struct tfc__core *core, struct task *t, uint32_t silent_ms
 	if (core->phase != CORE_UP || !tfc__task_is_at_work(t) || t->is_stalled)
 		return;
 	if (t->inspection != INSPECTION_DONE) /* else it was set for another task's stall */
-		set_silent(t, silent_ms, what);
+		stall_set_silent(t, silent_ms, what);
 	if (core->policy.on_stall == TFC__STALL_REPORT) {
-		char text[256];
-		text_of(core, t, text, sizeof(text));
+		char text[ACTION_TEXT];
+		stall_text(core, t, text, sizeof(text));
 		tfc__report_stall(core, t, text);
 		return;
 	}
-	set_stalled(core, t, true);
-	if (core->policy.on_stall == TFC__STALL_STACKS) {
-		inspect(core, t, false);
-		return;
-	}
-	for (uint32_t i = 0; i < core->task_count; i++) {
-		struct task *u = &core->tasks[i];
-		if (tfc__task_is_at_work(u) && is_inspected_for(core, t, u))
-			inspect(core, u, is_taken_along(core, t, u));
-	}
-	tfc__stall_conclude(core); /* all of them may have answered already */
+	bool is_restart = core->policy.on_stall == TFC__STALL_RESTART;
+	enum stall_scope scope = is_restart ? find_stall_scope(core, t) : STALL_ALONE;
+	bool is_scope_inspected = core->stalled[scope] > 0; /* for an earlier stall */
+	stall_set(core, t, true, t->inspection);
+	if (scope == STALL_ALONE || is_scope_inspected)
+		request_stacks(core, t, is_restart);
+	else
+		request_stacks_for(core, t, scope);
+	tfc__stall_conclude(core, t); /* all of them may have responded already */
 }
 
-/* The activity of an inspected task; NONE: it was not inspected, or has not answered. */
-static uint32_t activity_of(const struct task *t)
+/* The activity of an inspected task; NONE: it was not inspected, or has not responded. */
+static uint32_t stall_activity(const struct task *t)
 {
 	return t->inspection == INSPECTION_DONE ? t->activity : TFC__ACTIVITY_NONE;
 }
@@ -124,9 +142,9 @@ static struct task *find_busy_member(struct tfc__core *core, const struct task *
 	struct task *busy = NULL;
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *u = &core->tasks[i];
-		if (!u->is_member || activity_of(u) == TFC__ACTIVITY_WAITING)
+		if (!u->is_member || stall_activity(u) == TFC__ACTIVITY_WAITING)
 			continue;
-		if (busy || !tfc__task_is_at_work(u) || activity_of(u) != TFC__ACTIVITY_OWN_WORK)
+		if (busy || !tfc__task_is_at_work(u) || stall_activity(u) != TFC__ACTIVITY_OWN_WORK)
 			return NULL;
 		busy = u;
 	}
@@ -134,39 +152,41 @@ static struct task *find_busy_member(struct tfc__core *core, const struct task *
 	return is_silent ? busy : NULL;
 }
 
-static struct task *find_stopped(struct tfc__core *core, struct task *t)
+static struct task *find_stopped_task(struct tfc__core *core, struct task *t)
 {
-	if (activity_of(t) == TFC__ACTIVITY_STOPPED)
+	if (stall_activity(t) == TFC__ACTIVITY_STOPPED)
 		return t;
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *u = &core->tasks[i];
-		if (tfc__task_is_at_work(u) && activity_of(u) == TFC__ACTIVITY_STOPPED &&
-		    can_hold_up(core, u, t))
+		if (u->is_member && tfc__task_is_at_work(u) &&
+		    stall_activity(u) == TFC__ACTIVITY_STOPPED)
 			return u;
 	}
 	return NULL;
 }
 
-/* NULL: not known. A task without a group is its own cause, unless another one is stopped. */
-static struct task *find_cause(struct tfc__core *core, struct task *t)
+/* NULL: not known. A task without a group is its own cause, unless it coordinates and another one
+ * is stopped. */
+static struct task *find_stall_cause(struct tfc__core *core, struct task *t)
 {
-	struct task *stopped = find_stopped(core, t);
+	if (find_stall_scope(core, t) != STALL_MEMBERS)
+		return t;
+	struct task *stopped = find_stopped_task(core, t);
 	if (stopped)
 		return stopped;
 	return is_in_group(core, t) && core->member_count > 1 ? find_busy_member(core, t) : t;
 }
 
-static bool is_coming(const struct task *t)
-{
-	return t->phase != PHASE_READY && t->phase != PHASE_JUDGED && !tfc__task_is_over(t);
-}
-
 /* A coordinator that waits for the start of a worker or ps has not stalled. */
-static bool waits_for_start(const struct tfc__core *core, const struct task *t)
+static bool coordinator_waits_for_start(const struct tfc__core *core, const struct task *t)
 {
-	for (uint32_t i = 0; i < core->task_count && !is_in_group(core, t); i++)
-		if (can_hold_up(core, &core->tasks[i], t) && is_coming(&core->tasks[i]))
+	if (!tfc__task_is_coordinator(core, t))
+		return false;
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		const struct task *u = &core->tasks[i];
+		if (u->is_member && u != t && tfc__task_is_unready(u) && u->phase != PHASE_JUDGED)
 			return true;
+	}
 	return false;
 }
 
@@ -174,11 +194,12 @@ static bool waits_for_start(const struct tfc__core *core, const struct task *t)
  * is reaped. */
 static void restart_stalled(struct tfc__core *core, struct task *t)
 {
-	struct task *cause = find_cause(core, t);
-	char text[256];
-	if (cause == t && activity_of(t) != TFC__ACTIVITY_STOPPED && waits_for_start(core, t))
+	struct task *cause = find_stall_cause(core, t);
+	char text[ACTION_TEXT];
+	if (cause == t && stall_activity(t) != TFC__ACTIVITY_STOPPED &&
+	    coordinator_waits_for_start(core, t))
 		return;
-	text_of(core, cause ? cause : t, text, sizeof(text));
+	stall_text(core, cause ? cause : t, text, sizeof(text));
 	if (cause)
 		cause->cause = CAUSE_STALLED;
 	else
@@ -190,47 +211,40 @@ static void restart_stalled(struct tfc__core *core, struct task *t)
 		tfc__end_stalled(core, cause, text);
 }
 
-static bool is_awaited_by(const struct tfc__core *core, const struct task *t, const struct task *u)
+static void stall_conclude(struct tfc__core *core, struct task *t)
 {
-	return u->inspection == INSPECTION_REQUESTED && is_inspected_for(core, t, u);
-}
-
-/* A task whose answer is needed before t is restarted; NULL: none. `guess`: the one that another
- * task waits for. The members of a group wait for the same one, so it is not searched for each of
- * them. */
-static const struct task *find_awaited(const struct tfc__core *core, const struct task *t,
-				       const struct task *guess)
-{
-	if (t->inspection == INSPECTION_REQUESTED)
-		return t;
-	if (guess && is_awaited_by(core, t, guess))
-		return guess;
-	for (uint32_t i = 0; i < core->task_count; i++)
-		if (is_awaited_by(core, t, &core->tasks[i]))
-			return &core->tasks[i];
-	return NULL;
-}
-
-void tfc__stall_conclude(struct tfc__core *core)
-{
-	const struct task *awaited = NULL;
-	if (core->policy.on_stall != TFC__STALL_RESTART || !core->stalled)
+	bool is_awaiting = t->inspection == INSPECTION_REQUESTED ||
+			   core->awaited[find_stall_scope(core, t)];
+	if (!t->is_stalled || is_awaiting)
 		return;
-	for (uint32_t i = 0; i < core->task_count && core->stalled && core->phase == CORE_UP; i++) {
-		struct task *t = &core->tasks[i];
-		if (!t->is_stalled)
-			continue;
-		awaited = find_awaited(core, t, awaited);
-		if (awaited)
-			continue;
-		set_stalled(core, t, false);
-		if (tfc__task_is_at_work(t))
-			restart_stalled(core, t);
-	}
-	/* Answers are outdated when no stall is open. */
-	for (uint32_t i = 0; i < core->task_count && !core->stalled; i++)
-		if (core->tasks[i].inspection == INSPECTION_DONE)
-			core->tasks[i].inspection = INSPECTION_NONE;
+	if (tfc__task_is_at_work(t))
+		restart_stalled(core, t);
+	stall_set(core, t, false, t->inspection);
+}
+
+/* Whether t, which has responded or died, was the last that the stalls of a scope have awaited. */
+static bool is_last_response(const struct tfc__core *core, const struct task *t)
+{
+	bool is_last = false;
+	for (enum stall_scope s = STALL_ALONE; s < STALL_SCOPES; s++)
+		is_last |= core->stalled[s] && !core->awaited[s] && is_in_stall_scope(core, s, t);
+	return is_last;
+}
+
+void tfc__stall_conclude(struct tfc__core *core, struct task *t)
+{
+	uint32_t open = 0;
+	if (core->policy.on_stall != TFC__STALL_RESTART || core->phase != CORE_UP)
+		return;
+	if (is_last_response(core, t))
+		for (uint32_t i = 0; i < core->task_count && core->phase == CORE_UP; i++)
+			stall_conclude(core, &core->tasks[i]);
+	else
+		stall_conclude(core, t);
+	for (enum stall_scope s = STALL_ALONE; s < STALL_SCOPES; s++)
+		open += core->stalled[s];
+	while (!open && !tfc__list_is_empty(&core->stacked)) /* they are outdated */
+		tfc__stall_over(core, tfc__container_of(core->stacked.next, struct task, stacked));
 }
 
 void tfc__stall_inspected(struct tfc__core *core, struct task *t,
@@ -239,21 +253,21 @@ void tfc__stall_inspected(struct tfc__core *core, struct task *t,
 	const char *what = event->text ? event->text : "";
 	if (t->inspection != INSPECTION_REQUESTED)
 		return;
-	t->inspection = INSPECTION_DONE;
+	stall_set(core, t, t->is_stalled, INSPECTION_DONE);
 	t->activity = event->activity ? event->activity : TFC__ACTIVITY_UNKNOWN;
 	bool is_stopped = t->activity == TFC__ACTIVITY_STOPPED; /* or was stopped, and runs again */
 	if (tfc__task_is_at_work(t) && (is_stopped || !t->is_stalled))
-		set_silent(t, t->is_stalled ? t->silent_ms : event->silent_ms, what);
+		stall_set_silent(t, t->is_stalled ? t->silent_ms : event->silent_ms, what);
 	else if (t->is_stalled && *what)
 		tfc__text_add(t->why, TASK_WHY, "; %s", what);
 	if (core->policy.on_stall == TFC__STALL_RESTART) {
-		tfc__stall_conclude(core);
+		tfc__stall_conclude(core, t);
 		return;
 	}
 	tfc__stall_over(core, t);
 	if (core->phase == CORE_UP && tfc__task_is_at_work(t)) {
-		char text[256];
-		text_of(core, t, text, sizeof(text));
+		char text[ACTION_TEXT];
+		stall_text(core, t, text, sizeof(text));
 		tfc__report_stall(core, t, text);
 	}
 }

@@ -1,7 +1,7 @@
 /*
  * A start or restart that takes long. A text that says what it waits for is reported repeatedly,
  * each pause twice as long as the one before, until all tasks are ready or the start deadline ends
- * the job. An INSPECT queries the nodes of the tasks that the text would name. Its answers are
+ * the job. An INSPECT queries the nodes of the tasks that the text would name. Its responses are
  * awaited for a short time only, since they only explain.
  */
 #include "cluster/core_state.h"
@@ -17,7 +17,7 @@
 /* ---- how long */
 
 /* A pending snapshot for the start deadline is used for an explanation only. */
-static void forget_deadline(struct tfc__core *core)
+static void snapshot_forget_deadline(struct tfc__core *core)
 {
 	core->no_listener_at = 0;
 	if (core->snapshot == SNAPSHOT_DEADLINE)
@@ -27,14 +27,14 @@ static void forget_deadline(struct tfc__core *core)
 void tfc__start_over(struct tfc__core *core)
 {
 	core->start_deadline_at = core->explain_at = 0;
-	forget_deadline(core);
+	snapshot_forget_deadline(core);
 }
 
 void tfc__start_begin(struct tfc__core *core)
 {
 	core->explain_wait = core->policy.explain_ns;
 	core->explain_at = core->explain_wait ? core->now + core->explain_wait : 0;
-	forget_deadline(core);
+	snapshot_forget_deadline(core);
 }
 
 void tfc__start_deadline_from(struct tfc__core *core, uint64_t from)
@@ -44,7 +44,7 @@ void tfc__start_deadline_from(struct tfc__core *core, uint64_t from)
 	tfc__start_begin(core);
 }
 
-static bool is_starting(const struct tfc__core *core)
+static bool is_job_starting(const struct tfc__core *core)
 {
 	return core->job_state == TFC_JOB_PENDING || core->job_state == TFC_JOB_STARTING ||
 	       core->job_state == TFC_JOB_RESTARTING;
@@ -52,7 +52,7 @@ static bool is_starting(const struct tfc__core *core)
 
 /* ---- what for */
 
-static const char *missing(const struct tfc__core *core, const struct task *t)
+static const char *task_missing_text(const struct tfc__core *core, const struct task *t)
 {
 	for (uint32_t i = 0; i < core->inspected_count; i++)
 		if (core->inspected[i].task == tfc__task_id(core, t) && core->inspected[i].text[0])
@@ -85,7 +85,7 @@ const struct task *tfc__start_waited_for(const struct tfc__core *core, char *tex
 			continue;
 		if (!first)
 			first = t;
-		const char *what = missing(core, t);
+		const char *what = task_missing_text(core, t);
 		size_t needed = strlen(text) + strlen(tfc__task_role(core, t)->name) +
 				strlen(what) + MORE_SIZE;
 		if (named == NAMED_MAX || (named && needed > size)) {
@@ -118,7 +118,7 @@ static bool is_without_listener(const struct tfc__core *core)
 
 /* ---- snapshots */
 
-static void conclude_snapshot(struct tfc__core *core)
+static void snapshot_conclude(struct tfc__core *core)
 {
 	enum snapshot_state snapshot = core->snapshot;
 	char text[256] = "waiting for";
@@ -129,20 +129,20 @@ static void conclude_snapshot(struct tfc__core *core)
 	if (snapshot == SNAPSHOT_DEADLINE) {
 		if (!is_without_listener(core))
 			tfc__end_start_deadline(core);
-	} else if (is_starting(core)) {
+	} else if (is_job_starting(core)) {
 		tfc__start_waited_for(core, text, sizeof(text));
 		tfc__report_job(core, core->job_state, text);
 	}
 }
 
-static void conclude_if_inspected(struct tfc__core *core)
+static void snapshot_conclude_if_complete(struct tfc__core *core)
 {
 	if (core->snapshot == SNAPSHOT_NONE)
 		return;
 	for (uint32_t i = 0; i < core->inspected_count; i++)
 		if (core->tasks[core->inspected[i].task].inspect_node != TFC__NO_NODE)
 			return;
-	conclude_snapshot(core);
+	snapshot_conclude(core);
 }
 
 static bool is_inspect_requested(const struct tfc__core *core, uint32_t node)
@@ -153,7 +153,7 @@ static bool is_inspect_requested(const struct tfc__core *core, uint32_t node)
 	return false;
 }
 
-static void begin_snapshot(struct tfc__core *core, enum snapshot_state snapshot)
+static void snapshot_begin(struct tfc__core *core, enum snapshot_state snapshot)
 {
 	core->snapshot = snapshot;
 	core->snapshot_number++;
@@ -170,7 +170,7 @@ static void begin_snapshot(struct tfc__core *core, enum snapshot_state snapshot)
 		t->inspect_node = t->node;
 		core->inspected[core->inspected_count++] = (struct tfc__inspected){.task = i};
 	}
-	conclude_if_inspected(core);
+	snapshot_conclude_if_complete(core);
 }
 
 void tfc__start_inspected(struct tfc__core *core, uint32_t node,
@@ -189,7 +189,7 @@ void tfc__start_inspected(struct tfc__core *core, uint32_t node,
 				snprintf(to->text, sizeof(to->text), "%s",
 					 event->inspected[k].text);
 	}
-	conclude_if_inspected(core);
+	snapshot_conclude_if_complete(core);
 }
 
 void tfc__start_node_lost(struct tfc__core *core, uint32_t node)
@@ -199,14 +199,14 @@ void tfc__start_node_lost(struct tfc__core *core, uint32_t node)
 		if (t->inspect_node == node)
 			t->inspect_node = TFC__NO_NODE;
 	}
-	conclude_if_inspected(core);
+	snapshot_conclude_if_complete(core);
 }
 
 /* ---- clocks */
 
 void tfc__start_inspect_timeout(struct tfc__core *core)
 {
-	conclude_snapshot(core);
+	snapshot_conclude(core);
 }
 
 void tfc__start_explain(struct tfc__core *core)
@@ -214,7 +214,7 @@ void tfc__start_explain(struct tfc__core *core)
 	uint64_t wait = core->explain_wait * 2;
 	core->explain_wait = wait < EXPLAIN_MAX_NS ? wait : EXPLAIN_MAX_NS;
 	core->explain_at = core->now + core->explain_wait;
-	begin_snapshot(core, SNAPSHOT_EXPLAIN);
+	snapshot_begin(core, SNAPSHOT_EXPLAIN);
 }
 
 void tfc__start_program_runs(struct tfc__core *core)
@@ -228,7 +228,7 @@ void tfc__start_no_listener(struct tfc__core *core)
 {
 	char text[256] = "";
 	core->no_listener_at = 0;
-	if (core->phase != CORE_UP || core->listeners == LISTENERS_SEEN || !is_starting(core))
+	if (core->phase != CORE_UP || core->listeners == LISTENERS_SEEN || !is_job_starting(core))
 		return;
 	if (!is_without_listener(core)) {
 		tfc__start_program_runs(core);
@@ -252,5 +252,5 @@ void tfc__start_deadline(struct tfc__core *core)
 	if (is_given_up || is_without_listener(core))
 		return;
 	core->explain_at = 0;
-	begin_snapshot(core, SNAPSHOT_DEADLINE);
+	snapshot_begin(core, SNAPSHOT_DEADLINE);
 }

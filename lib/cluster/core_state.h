@@ -15,7 +15,8 @@
  * core_end      success, failure, a user's stop, the last action
  *
  * Costs: an event about one task is O(1), or O(log n) where it sets a timer. Only events about the
- * whole group or job (gang launch, group restart, verdict, end) visit all tasks.
+ * whole group or job (gang launch, group restart, verdict, the first stall and the last response to
+ * it, end) visit all tasks.
  */
 #ifndef TFC_CLUSTER_CORE_STATE_H
 #define TFC_CLUSTER_CORE_STATE_H
@@ -26,9 +27,9 @@
 #include <stdarg.h>
 
 #define NO_TASK UINT32_MAX
-#define ACTION_TEXT 256
-#define TASK_WHY 224
-#define NEVER UINT64_MAX /* reachable_at: its node does not answer */
+#define ACTION_TEXT 512
+#define TASK_WHY 448
+#define NEVER UINT64_MAX /* reachable_at: its node does not respond */
 
 /*
  * Where a task is. Each phase defines what the task waits for. In an ALIVE phase the task has a
@@ -49,7 +50,7 @@ enum phase {
 	PHASE_JUDGED,       /* dead; its end is not reported before the verdict */
 	PHASE_DEAD,         /* dead; it waits for its group's or a ps's next attempt */
 	PHASE_BACKOFF,      /* dead; it waits for its own next attempt */
-	PHASE_IGNORED,      /* it has failed for good, as `why` says, and the job continues */
+	PHASE_IGNORED,      /* it has failed for good, as `why` explains, and the job continues */
 	PHASE_OVER,         /* dead or never started, for good */
 };
 
@@ -93,6 +94,15 @@ enum inspection {
 	INSPECTION_DONE,      /* `activity` has it, until no stall is open */
 };
 
+/* Who is inspected for a task's stall beside the task. Their responses are awaited. */
+enum stall_scope {
+	STALL_ALONE = 0,    /* nobody */
+	STALL_COORDINATORS, /* of a ps: the coordinators, which restart with it */
+	STALL_MEMBERS,      /* of a coordinator or a task of scope group: the members; it may wait
+			     * for each of them */
+	STALL_SCOPES,
+};
+
 enum core_phase {
 	CORE_PENDING = 0, /* START is awaited */
 	CORE_UP,          /* tasks are held, run, die and start again */
@@ -113,7 +123,7 @@ enum group_state {
 	GROUP_HOLDING,  /* all have places; the launch waits for their ports */
 };
 
-/* The purpose of a QUERY. Nothing is decided before the last node has answered it or is lost. */
+/* The purpose of a QUERY. Nothing is decided before each node has responded to it or is lost. */
 enum query_state {
 	QUERY_NONE = 0,
 	QUERY_INHERITED,   /* whether tasks of an earlier epoch still run */
@@ -167,18 +177,20 @@ struct task {
 	uint32_t state; /* enum tfc_task_state, as reported last */
 	/* it needs another node before its next attempt: this one is drained or bad */
 	bool is_leaving;
-	bool is_stalled; /* it is silent, and the consequence is not decided */
+	bool is_stalled; /* its stall is open: it is silent, and the consequence is not decided */
+	bool is_queried; /* the response of its node to the QUERY is awaited */
 	bool was_ready;  /* in some attempt, since its coordinator or group has started */
 
 	uint32_t attempt;
 	uint32_t hold;  /* number of the last HOLD */
 	uint32_t place; /* number of its own PLACE */
-	uint32_t node;  /* where the task or its port is; or TFC__NO_NODE */
-	/* time since which its node answers again; 0: always did; or NEVER */
+	/* where the task or its port is; or TFC__NO_NODE. Set by tfc__task_set_node. */
+	uint32_t node;
+	struct tfc__link at_node; /* in the list of the tasks at `node` */
+	/* time since which its node responds again; 0: always did; or NEVER */
 	uint64_t reachable_at;
-	uint32_t query_node;   /* whose answer to the QUERY is awaited; or TFC__NO_NODE */
-	uint32_t inspect_node; /* ... to the INSPECT */
-	uint8_t process;       /* enum tfc__proc_state, from its node's answer */
+	uint32_t inspect_node; /* whose response to the INSPECT is awaited; or TFC__NO_NODE */
+	uint8_t process;       /* enum tfc__proc_state, from its node's response */
 	uint8_t activity;      /* enum tfc__activity; set in INSPECTION_DONE */
 	uint32_t silent_ms;    /* as was reported last */
 	uint64_t launched_at;
@@ -190,8 +202,9 @@ struct task {
 	uint32_t timer_slot;      /* in the heap */
 	struct task *judged;      /* PHASE_JUDGED: the next task that waits for the verdict */
 	struct tfc__link waiting; /* PHASE_WAITING: in the core's list */
+	struct tfc__link stacked; /* INSPECTION_DONE: ... */
 	struct tfc__attempt_end death;
-	char *why; /* the agent's text about the death; with the task's name a text[256] */
+	char *why; /* the agent's text about the death; with the task's name an ACTION_TEXT */
 	struct budget restarts;
 	struct budget losses;
 };
@@ -213,7 +226,7 @@ struct job_outcome {
 	uint32_t task;   /* or NO_TASK */
 	uint32_t reason; /* enum tfc_end_reason */
 	int32_t status;
-	char text[256];
+	char text[ACTION_TEXT];
 };
 
 struct tfc__core {
@@ -242,21 +255,27 @@ struct tfc__core {
 	uint32_t members_alive;   /* ... of the group */
 	uint32_t unready;         /* tasks that a start waits for */
 	uint32_t undone;          /* deciders that have not ended well */
-	uint32_t stalled;         /* tasks whose stall is open */
 	uint32_t *ready;          /* per role: tasks in PHASE_READY */
 	uint32_t gang_unheld;     /* tasks in PHASE_GANG_PLACING or _HOLDING */
 	struct tfc__link waiting; /* tasks in PHASE_WAITING, the one that waits longest first */
+
+	uint32_t stalled[STALL_SCOPES]; /* tasks whose stall is open, by its scope */
+	uint32_t awaited[STALL_SCOPES]; /* tasks in INSPECTION_REQUESTED, by scopes they are in */
+	struct tfc__link stacked;       /* tasks in INSPECTION_DONE */
 
 	uint32_t place;      /* number of the last PLACE */
 	uint32_t gang_place; /* ... of the gang's */
 	char gang_text[256]; /* what the gang waits for, as reported last */
 
+	struct tfc__link *at_nodes; /* lists of tasks, by node: tfc__tasks_at */
+
 	uint32_t query_number; /* of the last one */
+	uint32_t queried;      /* tasks whose node has not responded to it */
 	struct task *suspect;  /* whose death QUERY_VERDICT is for */
 	struct task *judged;   /* dead tasks that wait for the verdict */
 
 	uint32_t snapshot_number; /* of the last INSPECT */
-	uint64_t snapshot_at;     /* time limit of its answers; 0: none awaited */
+	uint64_t snapshot_at;     /* time limit of its responses; 0: none awaited */
 	uint32_t inspected_count; /* number of tasks in `inspected` */
 	struct tfc__inspected inspected[TFC__INSPECTED_MAX];
 	uint64_t explain_wait;
@@ -271,7 +290,6 @@ struct tfc__core {
 	uint64_t group_at;
 	struct task **heap; /* of task timers */
 	uint32_t heap_len;
-	struct task **displaced; /* scratch: tasks without a place after the loss of a node */
 
 	uint64_t random;
 	struct tfc__core_action *actions;
@@ -309,6 +327,18 @@ static inline uint32_t tfc__task_id(const struct tfc__core *core, const struct t
 	return (uint32_t)(t - core->tasks);
 }
 
+/* The list that has the tasks at a node, in the order of their numbers. It may have tasks at other
+ * nodes, too: any number may be a node's. */
+static inline struct tfc__link *tfc__tasks_at(const struct tfc__core *core, uint32_t node)
+{
+	return &core->at_nodes[node % (core->task_count + 1)];
+}
+
+static inline struct task *tfc__task_at(struct tfc__link *link)
+{
+	return tfc__container_of(link, struct task, at_node);
+}
+
 static inline const struct tfc__core_role *tfc__task_role(const struct tfc__core *core,
 							  const struct task *t)
 {
@@ -335,6 +365,7 @@ void tfc__report_task(struct tfc__core *core, struct task *t, uint32_t state);
 void tfc__report_end(struct tfc__core *core, struct task *t, uint32_t state, uint32_t reason,
 		     const char *text);
 void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase);
+void tfc__task_set_node(struct tfc__core *core, struct task *t, uint32_t node);
 /* phase: HOLDING or GANG_HOLDING */
 void tfc__task_hold(struct tfc__core *core, struct task *t, enum phase phase);
 void tfc__task_release(struct tfc__core *core, struct task *t);
@@ -357,6 +388,10 @@ enum grace tfc__death_grace(const struct tfc__core *core, const struct task *t);
 bool tfc__death_is_explainable(const struct tfc__attempt_end *death);
 uint32_t tfc__death_reason(const struct tfc__attempt_end *death);
 /* Writes a text such as "worker/1 died of SIGKILL". */
+/* Without the agent's text, which tfc__death_text_add_why adds. */
+void tfc__death_status_text(const struct tfc__core *core, const struct task *t, char *text,
+			    size_t size);
+void tfc__death_text_add_why(const struct task *t, char *text, size_t size);
 void tfc__death_text(const struct tfc__core *core, const struct task *t, char *text, size_t size);
 void tfc__text_name(const struct tfc__core *core, const struct task *t, char *text, size_t size);
 void tfc__text_add(char *text, size_t size, const char *format, ...)
@@ -377,8 +412,9 @@ void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__at
 /* ---- core_verdict.c */
 /* A death that was not requested, while the job is up. */
 void tfc__judge_death(struct tfc__core *core, struct task *t);
-void tfc__judge_response(struct tfc__core *core);     /* all nodes have answered */
-void tfc__judge_reachability(struct tfc__core *core); /* a node's reachability has changed */
+void tfc__judge_response(struct tfc__core *core); /* all nodes have responded */
+/* The task's node is unreachable, or was. */
+void tfc__judge_unreachable(struct tfc__core *core, const struct task *t);
 /* No verdict is needed any more: reports the ends of the tasks that wait for it. */
 void tfc__judge_drop(struct tfc__core *core, bool is_consequence);
 
@@ -432,7 +468,8 @@ void tfc__tasks_leave(struct tfc__core *core, uint32_t first, uint32_t count, co
 /* ---- core_query.c */
 void tfc__query_nodes(struct tfc__core *core); /* core->query is the purpose */
 void tfc__query_receive(struct tfc__core *core, uint32_t node, const struct tfc__task_event *event);
-void tfc__query_node_lost(struct tfc__core *core, uint32_t node); /* the node will not answer */
+/* Continues what the QUERY was for, if no response is awaited any more. */
+void tfc__query_conclude(struct tfc__core *core);
 
 /* ---- core_resume.c */
 void tfc__resume_start(struct tfc__core *core);
@@ -444,7 +481,8 @@ void tfc__stall_inspected(struct tfc__core *core, struct task *t,
 			  const struct tfc__task_event *event);
 /* its inspection does not matter any more */
 void tfc__stall_over(struct tfc__core *core, struct task *t);
-void tfc__stall_conclude(struct tfc__core *core); /* ... and the other tasks need not wait for it */
+/* ... and the stalls of other tasks need not wait for it */
+void tfc__stall_conclude(struct tfc__core *core, struct task *t);
 void tfc__report_stall(struct tfc__core *core, struct task *t, const char *text);
 
 /* ---- core_start.c */
@@ -459,7 +497,7 @@ void tfc__start_deadline(struct tfc__core *core);
 void tfc__start_inspected(struct tfc__core *core, uint32_t node,
 			  const struct tfc__task_event *event);
 void tfc__start_inspect_timeout(struct tfc__core *core);
-void tfc__start_node_lost(struct tfc__core *core, uint32_t node); /* the node will not answer */
+void tfc__start_node_lost(struct tfc__core *core, uint32_t node); /* the node will not respond */
 /* Appends "worker/0 (not listening: idle), worker/1 (no port) and 2 more" to the text, with the
  * contents of core->inspected. Returns the first of these tasks. */
 const struct task *tfc__start_waited_for(const struct tfc__core *core, char *text, size_t size);

@@ -157,6 +157,21 @@ void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase)
 		report_if_running(core);
 }
 
+/* A task that leaves its node is no reason to wait for that node's response to the QUERY. */
+void tfc__task_set_node(struct tfc__core *core, struct task *t, uint32_t node)
+{
+	core->queried -= t->is_queried;
+	t->is_queried = false;
+	t->node = node;
+	tfc__list_remove(&t->at_node);
+	if (node == TFC__NO_NODE)
+		return;
+	struct tfc__link *head = tfc__tasks_at(core, node), *next = head;
+	while (next->prev != head && tfc__task_at(next->prev) > t)
+		next = next->prev;
+	tfc__list_append(next, &t->at_node);
+}
+
 void tfc__task_hold(struct tfc__core *core, struct task *t, enum phase phase)
 {
 	tfc__order_add(core, t->node, TFC__ORDER_HOLD, t)->number = ++t->hold;
@@ -195,7 +210,7 @@ void tfc__task_launch(struct tfc__core *core, struct task *t)
 
 /* ---- the end of a living attempt */
 
-static uint64_t grace_ns(const struct tfc__core *core, const struct task *t, enum grace grace)
+static uint64_t task_grace_ns(const struct tfc__core *core, const struct task *t, enum grace grace)
 {
 	uint64_t whole = tfc__task_role(core, t)->grace_ns;
 	uint64_t least = t->is_member ? core->policy.preempt_grace_ns : 0;
@@ -224,7 +239,7 @@ void tfc__task_end(struct tfc__core *core, struct task *t, enum grace grace, enu
 		tfc__task_timer(core, t, core->now + core->policy.preempt_grace_ns);
 		return;
 	}
-	uint64_t ns = grace_ns(core, t, grace);
+	uint64_t ns = task_grace_ns(core, t, grace);
 	tfc__task_timer(core, t, 0);
 	if (t->ending == ENDING_STOP && t->stop_grace <= ns)
 		return;
@@ -238,34 +253,34 @@ void tfc__task_end(struct tfc__core *core, struct task *t, enum grace grace, enu
 
 /* ---- timers: a binary heap of the tasks that have one */
 
-static void heap_set(struct tfc__core *core, struct task *t, uint32_t slot)
+static void timer_heap_set(struct tfc__core *core, struct task *t, uint32_t slot)
 {
 	core->heap[slot] = t;
 	t->timer_slot = slot;
 }
 
-static bool is_sooner(const struct task *a, const struct task *b)
+static bool is_timer_sooner(const struct task *a, const struct task *b)
 {
 	return a->timer != b->timer ? a->timer < b->timer : a < b;
 }
 
-static void heap_sift(struct tfc__core *core, struct task *t, uint32_t slot)
+static void timer_heap_sift(struct tfc__core *core, struct task *t, uint32_t slot)
 {
-	while (slot > 0 && is_sooner(t, core->heap[(slot - 1) / 2])) {
-		heap_set(core, core->heap[(slot - 1) / 2], slot);
+	while (slot > 0 && is_timer_sooner(t, core->heap[(slot - 1) / 2])) {
+		timer_heap_set(core, core->heap[(slot - 1) / 2], slot);
 		slot = (slot - 1) / 2;
 	}
 	for (;;) {
 		uint32_t child = 2 * slot + 1;
 		if (child + 1 < core->heap_len &&
-		    is_sooner(core->heap[child + 1], core->heap[child]))
+		    is_timer_sooner(core->heap[child + 1], core->heap[child]))
 			child++;
-		if (child >= core->heap_len || !is_sooner(core->heap[child], t))
+		if (child >= core->heap_len || !is_timer_sooner(core->heap[child], t))
 			break;
-		heap_set(core, core->heap[child], slot);
+		timer_heap_set(core, core->heap[child], slot);
 		slot = child;
 	}
-	heap_set(core, t, slot);
+	timer_heap_set(core, t, slot);
 }
 
 void tfc__task_timer(struct tfc__core *core, struct task *t, uint64_t at)
@@ -277,10 +292,10 @@ void tfc__task_timer(struct tfc__core *core, struct task *t, uint64_t at)
 		uint32_t slot = t->timer_slot;
 		t->timer = 0;
 		if (last != t)
-			heap_sift(core, last, slot);
+			timer_heap_sift(core, last, slot);
 		return;
 	}
 	bool is_new = t->timer == 0;
 	t->timer = at;
-	heap_sift(core, t, is_new ? core->heap_len++ : t->timer_slot);
+	timer_heap_sift(core, t, is_new ? core->heap_len++ : t->timer_slot);
 }

@@ -6,12 +6,12 @@
  *
  * - A retryable death (signal, loss, preemption) has its cause outside: it decides at once.
  * - A permanent death that a peer could have caused makes its task the suspect. Every node is
- * queried (QUERY); its answer comes after every death there that had happened when it was queried.
- * Deaths of the suspect's peers are collected meanwhile. A node that does not answer is waited for
- * until it does or is lost.
+ * queried (QUERY); its response comes after every death there that had happened when it was
+ * queried. Deaths of the suspect's peers are collected meanwhile. A node that does not respond is
+ * waited for until it does or is lost.
  * - A collected retryable death is the cause at once, whatever its time: a lost host is noticed
  * after its peers have failed, and one restart too many costs less than the job.
- * - If an answer shows a peer that is stopped (SIGSTOP) or has no process, that peer is the cause.
+ * - If a response shows a peer that is stopped (SIGSTOP) or has no process, that peer is the cause.
  * - If the node of the suspect or of a peer was unreachable at that time, the network is the cause.
  * - Else the earliest of the collected deaths is the cause; all others are consequences.
  * - The cause decides, with its status. But if a peer had ended with 0 shortly before, that is
@@ -44,21 +44,21 @@ static bool has_peer(const struct tfc__core *core, const struct task *t)
 }
 
 /* Whether its death waits for the open verdict. This includes the death of a second coordinator. */
-static bool is_collected(const struct tfc__core *core, const struct task *t)
+static bool is_death_collected(const struct tfc__core *core, const struct task *t)
 {
 	const struct task *suspect = core->suspect;
 	return is_peer(core, suspect, t) ||
 	       (tfc__task_is_coordinator(core, suspect) && tfc__task_is_coordinator(core, t));
 }
 
-static void collect(struct tfc__core *core, struct task *t)
+static void verdict_collect(struct tfc__core *core, struct task *t)
 {
 	t->judged = core->judged;
 	core->judged = t;
 	tfc__task_phase(core, t, PHASE_JUDGED);
 }
 
-static void uncollect(struct tfc__core *core, struct task *t)
+static void verdict_remove(struct tfc__core *core, struct task *t)
 {
 	for (struct task **at = &core->judged; *at; at = &(*at)->judged) {
 		if (*at == t) {
@@ -73,7 +73,7 @@ static bool is_verdict_open(const struct tfc__core *core)
 	return core->query == QUERY_VERDICT || core->query == QUERY_VERDICT_CUT;
 }
 
-static void close_verdict(struct tfc__core *core)
+static void verdict_close(struct tfc__core *core)
 {
 	if (is_verdict_open(core))
 		core->query = QUERY_NONE;
@@ -82,13 +82,13 @@ static void close_verdict(struct tfc__core *core)
 
 void tfc__judge_drop(struct tfc__core *core, bool is_consequence)
 {
-	close_verdict(core);
+	verdict_close(core);
 	while (core->judged) {
 		struct task *t = core->judged;
 		core->judged = t->judged;
 		uint32_t reason = tfc__death_reason(&t->death);
 		uint32_t state = t->death.reason == TFC_EXIT_LOST ? TFC_TASK_LOST : TFC_TASK_FAILED;
-		char text[256];
+		char text[ACTION_TEXT];
 		tfc__death_text(core, t, text, sizeof(text));
 		if (is_consequence)
 			reason = TFC_END_CONSEQUENCE;
@@ -117,7 +117,8 @@ static const struct task *find_leaver(const struct tfc__core *core, const struct
 	return leaver;
 }
 
-static void add_leaver(const struct tfc__core *core, const struct task *t, char *text, size_t size)
+static void text_add_leaver(const struct tfc__core *core, const struct task *t, char *text,
+			    size_t size)
 {
 	const struct task *leaver = find_leaver(core, t);
 	if (!leaver)
@@ -131,26 +132,23 @@ static void add_leaver(const struct tfc__core *core, const struct task *t, char 
 /* Carries out the verdict that t's death, or the network, is the cause. */
 static void judge_decide(struct tfc__core *core, struct task *t, bool is_cut)
 {
-	char text[256];
-	tfc__death_text(core, t, text, sizeof(text));
+	char text[ACTION_TEXT];
+	tfc__death_status_text(core, t, text, sizeof(text));
 	enum death_class class = is_cut ? CLASS_RETRYABLE : tfc__death_class(core, &t->death);
 	bool is_loss = is_cut || tfc__death_is_loss(core, t);
 	if (is_cut)
 		tfc__text_add(text, sizeof(text), " while a node was unreachable");
 	else if (class == CLASS_PERMANENT && tfc__death_is_explainable(&t->death))
-		add_leaver(core, t, text, sizeof(text));
+		text_add_leaver(core, t, text, sizeof(text));
+	tfc__death_text_add_why(t, text, sizeof(text));
 	if (tfc__restart_failed(core, t, class, is_loss, text, sizeof(text)) == RESTART_REFUSED)
 		tfc__end_failed(core, t, text);
 }
 
-void tfc__judge_reachability(struct tfc__core *core)
+void tfc__judge_unreachable(struct tfc__core *core, const struct task *t)
 {
-	for (uint32_t i = 0; i < core->task_count && core->query == QUERY_VERDICT; i++) {
-		const struct task *t = &core->tasks[i];
-		if ((t == core->suspect || is_peer(core, core->suspect, t)) &&
-		    tfc__node_was_unreachable(t, core->suspect->death.time_ns))
-			core->query = QUERY_VERDICT_CUT;
-	}
+	if (core->query == QUERY_VERDICT && (t == core->suspect || is_peer(core, core->suspect, t)))
+		core->query = QUERY_VERDICT_CUT;
 }
 
 void tfc__judge_death(struct tfc__core *core, struct task *t)
@@ -158,18 +156,20 @@ void tfc__judge_death(struct tfc__core *core, struct task *t)
 	enum death_class class = tfc__death_class(core, &t->death);
 	if (class == CLASS_DONE) {
 		tfc__end_done(core, t);
-	} else if (is_verdict_open(core) && is_collected(core, t)) {
-		collect(core, t);
+	} else if (is_verdict_open(core) && is_death_collected(core, t)) {
+		verdict_collect(core, t);
 		if (class == CLASS_RETRYABLE) {
-			uncollect(core, t);
+			verdict_remove(core, t);
 			judge_decide(core, t, false);
 		}
 	} else if (class == CLASS_PERMANENT && tfc__death_is_explainable(&t->death) &&
 		   has_peer(core, t) && !is_verdict_open(core)) {
-		collect(core, t);
+		verdict_collect(core, t);
 		core->suspect = t;
 		core->query = QUERY_VERDICT;
-		tfc__judge_reachability(core);
+		for (uint32_t i = 0; i < core->task_count; i++)
+			if (tfc__node_was_unreachable(&core->tasks[i], t->death.time_ns))
+				tfc__judge_unreachable(core, &core->tasks[i]);
 		tfc__query_nodes(core);
 	} else {
 		judge_decide(core, t, false);
@@ -190,7 +190,7 @@ static struct task *find_silent_peer(struct tfc__core *core)
 	return NULL;
 }
 
-static struct task *find_earliest(struct tfc__core *core)
+static struct task *find_earliest_death(struct tfc__core *core)
 {
 	struct task *earliest = core->judged;
 	for (struct task *t = core->judged; t; t = t->judged)
@@ -205,7 +205,7 @@ static struct task *find_earliest(struct tfc__core *core)
 static void judge_silent(struct tfc__core *core, struct task *t, bool is_stopped)
 {
 	struct task *suspect = core->suspect;
-	char text[256];
+	char text[ACTION_TEXT];
 	tfc__text_name(core, t, text, sizeof(text));
 	tfc__text_add(text, sizeof(text), is_stopped ? " is stopped (SIGSTOP)" : " is not running");
 	t->death = (struct tfc__attempt_end){.reason = TFC_EXIT_LOST, .time_ns = core->now};
@@ -213,8 +213,8 @@ static void judge_silent(struct tfc__core *core, struct task *t, bool is_stopped
 	if (tfc__restart_failed(core, t, CLASS_RETRYABLE, !is_stopped, text, sizeof(text)) ==
 	    RESTARTED)
 		return;
-	uncollect(core, suspect);
-	char whole[256];
+	verdict_remove(core, suspect);
+	char whole[ACTION_TEXT];
 	tfc__death_text(core, suspect, whole, sizeof(whole));
 	tfc__text_add(whole, sizeof(whole), "; %s", text);
 	tfc__end_failed(core, suspect, whole);
@@ -229,10 +229,10 @@ void tfc__judge_response(struct tfc__core *core)
 	/* Each task whose death this does not explain is judged by its own death, the earliest
 	 * first. That ends the job or restarts the task's group, which clears the list, unless its
 	 * failure is ignored. */
-	close_verdict(core);
+	verdict_close(core);
 	while (core->judged) {
-		struct task *t = find_earliest(core);
-		uncollect(core, t);
+		struct task *t = find_earliest_death(core);
+		verdict_remove(core, t);
 		judge_decide(core, t, is_network && tfc__death_is_explainable(&t->death));
 	}
 }

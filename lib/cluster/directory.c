@@ -9,14 +9,14 @@
 #include "base/fail.h"
 #include "cluster/internal.h"
 
-static void on_drained(struct tfc__work *work)
+static void directory_on_drained(struct tfc__work *work)
 {
 	struct tfc__directory *directory = tfc__container_of(work, struct tfc__directory, drained);
 	directory->drain_fn(directory->drain_user);
 }
 
 /* Without a seal key in the store there are no keys: the store keeps no secrets. */
-static void make_seal_keys(struct tfc__directory *directory, const uint8_t *secret)
+static void derive_seal_keys(struct tfc__directory *directory, const uint8_t *secret)
 {
 	const uint8_t *stored = tfc__store_seal_key(directory->store);
 	const uint8_t **keys = directory->seal_keys;
@@ -44,7 +44,7 @@ int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__node
 	directory->nodes = nodes;
 	directory->store = options->store;
 	directory->options = *options;
-	make_seal_keys(directory, options->secret);
+	derive_seal_keys(directory, options->secret);
 	tfc__list_init(&directory->records);
 	tfc__list_init(&directory->submits);
 	tfc__list_init(&directory->leaving);
@@ -52,7 +52,7 @@ int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__node
 	tfc__observers_init(&directory->users);
 	tfc__changes_init(&directory->changes, tfc__wall());
 	tfc__client_keys_init(&directory->client_keys, ctx, options->store);
-	tfc__work_init(&directory->drained, ctx, on_drained);
+	tfc__work_init(&directory->drained, ctx, directory_on_drained);
 	tfc__retention_init(directory);
 	int code = tfc__restore_begin(directory, error);
 	if (code < 0) {
@@ -63,7 +63,7 @@ int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__node
 	return TFC_OK;
 }
 
-static void on_journal(struct tfc__observer *observer, const void *event)
+static void record_on_journal(struct tfc__observer *observer, const void *event)
 {
 	struct tfc__record *record = tfc__container_of(observer, struct tfc__record, journal_watch);
 	const struct tfc__journal *journal = &record->journal;
@@ -84,9 +84,18 @@ void tfc__record_appear(struct tfc__record *record)
 	record->noted_state = journal->job_state;
 	record->noted_generation = journal->generation;
 	record->noted_restarts = journal->restarts;
-	tfc__observer_init(&record->journal_watch, on_journal);
+	tfc__observer_init(&record->journal_watch, record_on_journal);
 	tfc__observers_add(&record->journal.readers, &record->journal_watch);
 	tfc__changes_add(&record->directory->changes, record, &record->appeared, &record->changed);
+}
+
+void tfc__directory_insert(struct tfc__directory *directory, struct tfc__record *record)
+{
+	struct tfc__link *before = &directory->records;
+	while (before->prev != &directory->records &&
+	       record_of(before->prev)->submitted_ns > record->submitted_ns)
+		before = before->prev;
+	tfc__list_append(before, &record->link);
 }
 
 struct tfc__changes *tfc__directory_changes(struct tfc__directory *directory)
@@ -130,13 +139,6 @@ void tfc__record_close(struct tfc__record *record)
 	tfc__record_free(record);
 }
 
-/* A job whose submitter received no response must not run later. */
-static void withdraw(struct tfc__record *record)
-{
-	tfc__record_remove(record, NULL);
-	tfc__record_close(record);
-}
-
 void tfc__directory_close(struct tfc__directory *directory)
 {
 	if (!directory)
@@ -150,8 +152,11 @@ void tfc__directory_close(struct tfc__directory *directory)
 		tfc__keeper_abandon(&record_of(link)->keeper);
 		tfc__record_close(record_of(link));
 	}
-	TFC__LIST_EACH (link, &directory->submits)
-		withdraw(record_of(link));
+	TFC__LIST_EACH (link, &directory->submits) {
+		/* A job whose submitter received no response must not run later. */
+		tfc__record_remove(record_of(link), NULL);
+		tfc__record_close(record_of(link));
+	}
 	TFC__LIST_EACH (link, &directory->damaged)
 		free(tfc__container_of(link, struct tfc__damaged, link));
 	tfc__client_keys_fini(&directory->client_keys);
@@ -173,6 +178,11 @@ void tfc__directory_join(struct tfc__directory *directory, struct tfc__observer 
 struct tfc__agent *tfc__directory_agent(const struct tfc__directory *directory)
 {
 	return directory->agent;
+}
+
+struct tfc__nodes *tfc__directory_nodes(const struct tfc__directory *directory)
+{
+	return directory->nodes;
 }
 
 const struct tfc__link *tfc__directory_records(const struct tfc__directory *directory)
@@ -212,14 +222,29 @@ int tfc__directory_check_loaded(const struct tfc__directory *directory, tfc_erro
 			 "the node is still reading its store; try again");
 }
 
+static void add_match(uint32_t *count, char ids[64], const char *id)
+{
+	size_t len = strlen(ids);
+	if ((*count)++ < 3)
+		snprintf(ids + len, 64 - len, "%s%s", len ? ", " : "", id);
+}
+
 static bool match_id(struct tfc__directory_match *match, const char *id, const char *job)
 {
-	size_t len = strlen(match->ids);
 	if (strncmp(id, job, strlen(job)) != 0)
 		return false;
-	if (match->prefixes++ < 3)
-		snprintf(match->ids + len, sizeof(match->ids) - len, "%s%s", len ? ", " : "", id);
+	add_match(&match->prefixes, match->ids, id);
 	return true;
+}
+
+/* The records are in the order in which they were submitted. */
+static void match_name(struct tfc__directory_match *match, struct tfc__record *record)
+{
+	bool has_ended = tfc__journal_has_ended(&record->journal);
+	if (!has_ended)
+		add_match(&match->names, match->name_ids, record->id);
+	if (!has_ended || !match->names)
+		match->by_name = record;
 }
 
 void tfc__directory_match(struct tfc__directory *directory, const char *job,
@@ -233,7 +258,7 @@ void tfc__directory_match(struct tfc__directory *directory, const char *job,
 		if (match_id(ret_match, record->id, job))
 			ret_match->by_prefix = record;
 		if (strcmp(record->job->name, job) == 0)
-			ret_match->by_name = record;
+			match_name(ret_match, record);
 	}
 	TFC__LIST_EACH (link, &directory->damaged) {
 		struct tfc__damaged *damaged = tfc__container_of(link, struct tfc__damaged, link);
@@ -250,6 +275,11 @@ int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_e
 	if (code < 0)
 		return code;
 	tfc__directory_match(directory, job, &match);
+	if (match.names > 1)
+		return tfc__fail(error, TFC_EINVAL, "cluster", 0,
+				 "job name \"%.60s\" is ambiguous: %u jobs of this name have not "
+				 "ended; give an id: %s%s",
+				 job, match.names, match.name_ids, match.names > 3 ? " ..." : "");
 	if (!match.by_name && match.prefixes > 1)
 		return tfc__fail(error, TFC_EINVAL, "cluster", 0,
 				 "job id \"%.60s\" is ambiguous: %u job ids begin with it; give "

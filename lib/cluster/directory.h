@@ -56,6 +56,7 @@ int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__node
  * store is opened again. */
 void tfc__directory_close(struct tfc__directory *directory);
 struct tfc__agent *tfc__directory_agent(const struct tfc__directory *directory);
+struct tfc__nodes *tfc__directory_nodes(const struct tfc__directory *directory);
 
 /* Embedded in a requester that waits for the store; called once, in dispatch. */
 struct tfc__directory_callback {
@@ -79,10 +80,10 @@ struct tfc__submit {
 
 /*
  * Stores a copy of the job and then starts its maintainer. Returns TFC_OK: if ret_id is "",
- * `answer` is called later. If the client key is known and names the same job, ret_id is that job's
- * id (the job may have been forgotten since) or, while that job is not stored yet, "". Returns
- * TFC_EEXIST if the key was used for another job or by another user, TFC_ESTATE if the node shuts
- * down, TFC_EPARSE if the key's record is damaged.
+ * `callback` is called later. If the client key is known and names the same job, ret_id is that
+ * job's id (the job may have been forgotten since) or, while that job is not stored yet, "".
+ * Returns TFC_EEXIST if the key was used for another job or by another user, TFC_ESTATE if the node
+ * shuts down, TFC_EPARSE if the key's record is damaged.
  */
 int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__submit *submit,
 			  struct tfc__directory_callback *callback, tfc_error *error,
@@ -92,7 +93,7 @@ int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__su
 void tfc__directory_stop(struct tfc__record *record, uint32_t interrupt_ms, bool is_kill);
 
 /* Forgets an ended or damaged job and its logs. The record is removed and its readers are notified
- * at once; `answer` is called when the removal is stored. Returns TFC_ESTATE if the job has not
+ * at once; `callback` is called when the removal is stored. Returns TFC_ESTATE if the job has not
  * ended, or an error of tfc__directory_find except TFC_EPARSE. */
 int tfc__directory_forget(struct tfc__directory *directory, const char *job,
 			  struct tfc__directory_callback *callback, tfc_error *error);
@@ -111,7 +112,10 @@ const struct tfc__link *tfc__directory_damaged(const struct tfc__directory *dire
 
 /* The jobs that match an id, a prefix of an id, or a name. */
 struct tfc__directory_match {
-	struct tfc__record *by_name;   /* the latest job of that name; NULL: none */
+	/* the latest job of that name that has not ended, or else the latest one; NULL: none */
+	struct tfc__record *by_name;
+	uint32_t names;                /* number of jobs of that name that have not ended */
+	char name_ids[64];             /* up to three of their ids, "ID, ID, ID" */
 	struct tfc__record *by_prefix; /* a readable job with that prefix; NULL: none */
 	struct tfc__damaged *damaged;  /* a damaged job with that prefix; NULL: none */
 	uint32_t prefixes;             /* number of readable and damaged jobs with that prefix */
@@ -123,8 +127,8 @@ void tfc__directory_match(struct tfc__directory *directory, const char *job,
 /* Returns TFC_OK, or the reason why jobs cannot be found yet. */
 int tfc__directory_check_loaded(const struct tfc__directory *directory, tfc_error *error);
 
-/* Finds a job by id, unambiguous prefix of an id, or name (the latest job of that name). Returns
- * TFC_ENOENT, TFC_EINVAL (ambiguous), or TFC_EPARSE (its record is damaged). */
+/* Finds a job by id, unambiguous prefix of an id, or name. Returns TFC_ENOENT, TFC_EINVAL
+ * (ambiguous), or TFC_EPARSE (its record is damaged). */
 int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_error *error,
 			struct tfc__record **ret_record);
 

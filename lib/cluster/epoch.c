@@ -7,7 +7,7 @@
 #include "base/fail.h"
 #include "cluster/internal.h"
 
-static void on_end(void *user, enum tfc__maintainer_end end)
+static void epoch_on_end(void *user, enum tfc__maintainer_end end)
 {
 	struct tfc__record *record = user;
 	if (end == TFC__MAINTAINER_FENCED)
@@ -23,8 +23,8 @@ static void on_end(void *user, enum tfc__maintainer_end end)
 	tfc__retention_check(record->directory);
 }
 
-static int open_maintainer(struct tfc__record *record, const struct tfc__resume *resume,
-			   tfc_error *error)
+static int epoch_open_maintainer(struct tfc__record *record, const struct tfc__resume *resume,
+				 tfc_error *error)
 {
 	struct tfc__directory *directory = record->directory;
 	const struct tfc__agent_job_info info = {
@@ -40,7 +40,7 @@ static int open_maintainer(struct tfc__record *record, const struct tfc__resume 
 		tfc__keeper_open(&record->keeper, directory->ctx, directory->store,
 				 &record->journal, record->id);
 	int code = tfc__maintainer_open(directory->ctx, directory->nodes, &info, resume,
-					&record->journal, on_end, record, error,
+					&record->journal, epoch_on_end, record, error,
 					&record->maintainer);
 	if (code < 0)
 		return code;
@@ -53,12 +53,12 @@ static int open_maintainer(struct tfc__record *record, const struct tfc__resume 
 
 int tfc__epoch_begin(struct tfc__record *record, tfc_error *error)
 {
-	return open_maintainer(record, NULL, error);
+	return epoch_open_maintainer(record, NULL, error);
 }
 
 /* ---- resuming: the state of the job according to its journal */
 
-static struct tfc__resume_task *read_tasks(const struct tfc__record *record)
+static struct tfc__resume_task *resume_read_tasks(const struct tfc__record *record)
 {
 	uint32_t count = tfc__job_task_count(record->job);
 	struct tfc__resume_task *tasks = calloc(count ? count : 1, sizeof(*tasks));
@@ -78,7 +78,7 @@ static struct tfc__resume_task *read_tasks(const struct tfc__record *record)
 }
 
 /* The verdict of a job that was being stopped is in the entry that reported the stop. */
-static void read_verdict(const struct tfc__journal *journal, struct tfc__resume *resume)
+static void resume_read_verdict(const struct tfc__journal *journal, struct tfc__resume *resume)
 {
 	resume->task = UINT32_MAX;
 	resume->text = "";
@@ -97,7 +97,7 @@ static void read_verdict(const struct tfc__journal *journal, struct tfc__resume 
 }
 
 /* The job cannot be resumed: it ends. */
-static void end_refused(struct tfc__record *record, const tfc_error *why)
+static void epoch_end_job(struct tfc__record *record, const tfc_error *why)
 {
 	struct tfc__journal_entry end = {
 		.kind = TFC_EVENT_END,
@@ -110,96 +110,100 @@ static void end_refused(struct tfc__record *record, const tfc_error *why)
 		.text = (char *)why->text,
 	};
 	tfc__journal_add(&record->journal, &end);
-	on_end(record, TFC__MAINTAINER_ENDED);
+	epoch_on_end(record, TFC__MAINTAINER_ENDED);
 }
 
-static void go_on(struct tfc__record *record)
+static void epoch_resume_job(struct tfc__record *record)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	struct tfc__resume_task *tasks = read_tasks(record);
+	struct tfc__resume_task *tasks = resume_read_tasks(record);
 	struct tfc__resume resume = {
 		.generation = record->journal.generation,
 		.job_state = record->journal.job_state,
 		.tasks = tasks,
 	};
-	read_verdict(&record->journal, &resume);
-	int code = tasks ? open_maintainer(record, &resume, &error)
+	resume_read_verdict(&record->journal, &resume);
+	int code = tasks ? epoch_open_maintainer(record, &resume, &error)
 			 : tfc__fail_nomem(&error, "cluster");
 	free(tasks);
 	if (code < 0)
-		end_refused(record, &error);
+		epoch_end_job(record, &error);
+	else
+		tfc__log(record->directory->ctx, TFC_LOG_INFO, "cluster", record->id,
+			 "resumed in epoch %llu; the job was %s", (unsigned long long)record->epoch,
+			 tfc_job_state_name(resume.job_state));
 }
 
 /* ---- the next epoch */
 
-static void try_again(struct tfc__record *record)
+static void epoch_schedule_retry(struct tfc__record *record)
 {
 	tfc__timer_set(&record->retry, tfc__now() + TFC__STORE_RETRY_NS);
 }
 
-static void fail_epoch(struct tfc__record *record, const tfc_error *error)
+static void epoch_fail(struct tfc__record *record, const tfc_error *error)
 {
 	tfc__log(record->directory->ctx, TFC_LOG_ERROR, "cluster", record->id,
 		 "cannot resume the job, because its record cannot be stored; retrying: %s",
 		 error->text);
 	record->epoch--;
-	try_again(record);
+	epoch_schedule_retry(record);
 }
 
-static void on_epoch(void *user, int code, const tfc_store_value *values, uint32_t count,
-		     const tfc_error *error)
+static void epoch_on_stored(void *user, int code, const tfc_store_value *values, uint32_t count,
+			    const tfc_error *error)
 {
 	struct tfc__record *record = user;
 	record->put = NULL;
 	if (code < 0) {
-		fail_epoch(record, error);
+		epoch_fail(record, error);
 		return;
 	}
 	record->version = values[0].version;
-	go_on(record);
+	epoch_resume_job(record);
 }
 
-static void begin_epoch(struct tfc__record *record)
+static void epoch_store_next(struct tfc__record *record)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	record->epoch++;
-	record->put = tfc__record_put(record, on_epoch, &error);
+	record->put = tfc__record_put(record, epoch_on_stored, &error);
 	if (!record->put)
-		fail_epoch(record, &error);
+		epoch_fail(record, &error);
 }
 
-static bool is_as_written(const struct tfc__record *record, const tfc_store_value *value)
+static bool record_is_as_written(const struct tfc__record *record, const tfc_store_value *value)
 {
 	uint8_t hash[sizeof(record->written)];
 	crypto_generichash(hash, sizeof(hash), value->data, value->len, NULL, 0);
 	return memcmp(hash, record->written, sizeof(hash)) == 0;
 }
 
-static void on_stored_read(void *user, int code, const tfc_store_value *values, uint32_t count,
-			   const tfc_error *error)
+static void epoch_on_read(void *user, int code, const tfc_store_value *values, uint32_t count,
+			  const tfc_error *error)
 {
 	struct tfc__record *record = user;
 	record->put = NULL;
 	if (code < 0 && code != TFC_ENOENT) {
-		try_again(record);
+		epoch_schedule_retry(record);
 		return;
 	}
-	if (code == TFC_OK && is_as_written(record, &values[0]))
+	if (code == TFC_OK && record_is_as_written(record, &values[0]))
 		record->version = values[0].version;
-	begin_epoch(record);
+	epoch_store_next(record);
 }
 
 /* A write that failed may have been done all the same. Then its version is the one to replace. */
-static void read_stored(struct tfc__timer *timer)
+static void epoch_on_retry(struct tfc__timer *timer)
 {
 	struct tfc__record *record = tfc__container_of(timer, struct tfc__record, retry);
-	record->put = tfc__record_get(record, on_stored_read);
+	record->put = tfc__record_get(record, epoch_on_read);
 	if (!record->put)
-		try_again(record);
+		epoch_schedule_retry(record);
 }
 
 void tfc__epoch_resume(struct tfc__record *record)
 {
-	tfc__timer_init(&record->retry, record->directory->ctx, read_stored);
-	begin_epoch(record);
+	tfc__timer_init(&record->retry, record->directory->ctx, epoch_on_retry);
+	epoch_store_next(record);
 }

@@ -61,6 +61,8 @@ static inline struct tfc__record *record_of(struct tfc__link *link)
 
 /* A job has ended. */
 void tfc__directory_count_end(struct tfc__directory *directory);
+/* Adds the record to the list of records, which is in the order of submission. */
+void tfc__directory_insert(struct tfc__directory *directory, struct tfc__record *record);
 /* The record is stored and in the list of records: watches report it from now on. */
 void tfc__record_appear(struct tfc__record *record);
 /* Calls all requesters that wait for the record. */
@@ -131,11 +133,17 @@ struct tfc__placing {
 	const struct tfc__place_request *request;
 	const struct tfc__place_ports **reports; /* of the nodes that have one */
 	uint32_t report_count;
+	bool is_pool_limited;                /* a node has reported how many ports it has */
 	struct tfc__place_room *empty_rooms; /* before placing */
 	struct tfc__place_room *rooms;
+	/* The nodes with room for another task of one kind; the first is the preferred one. */
+	uint32_t *heap;
+	uint32_t heap_len;
 	struct tfc__place_item *items; /* the largest need first */
 };
 
+/* The order in which tasks are placed, the largest need first; 0: the tasks are of one kind. */
+int tfc__place_compare_needs(const struct tfc__place_need *a, const struct tfc__place_need *b);
 bool tfc__place_takes_tasks(const struct tfc__member *member);
 bool tfc__place_has_label(const struct tfc__member *member, const char *label);
 uint64_t tfc__place_fit(const struct tfc__place_room *room, const struct tfc__place_need *need);

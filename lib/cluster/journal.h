@@ -35,6 +35,7 @@ struct tfc__journal_entry {
 	char *address;           /* TASK: or "" */
 	char *text;              /* or "" */
 	char **log_tail;         /* END: or NULL */
+	char *error_line;        /* END: or "" */
 	char **ignored_failures; /* END: a text for each; or NULL */
 };
 
@@ -76,9 +77,12 @@ struct tfc__journal {
 	/* The digest. */
 	uint32_t job_state; /* enum tfc_job_state; pending at first */
 	uint32_t generation;
-	uint32_t said;       /* number of the last entry about the whole job, + 1; 0: none */
-	uint32_t ready;      /* tasks that are ready */
-	uint64_t restarts;   /* attempts after the first, of all tasks */
+	uint32_t last_of_job;      /* number of the last entry about the whole job, + 1; 0: none */
+	uint32_t ready;            /* tasks that are ready */
+	uint64_t restarts;         /* attempts after the first, of all tasks */
+	uint64_t incidents;        /* what caused them: see journal_count_incident */
+	uint32_t generation_begin; /* number of the first entry of the generation */
+	uint32_t counted_generation; /* the latest whose start was counted as an incident */
 	uint64_t started_ns; /* CLOCK_REALTIME of the first entry of a running job; 0: none */
 	struct tfc__journal_task *tasks; /* see tfc__journal_task */
 	uint32_t task_count;
@@ -97,10 +101,10 @@ void tfc__journal_fini(struct tfc__journal *journal);
 int tfc__journal_promise(struct tfc__journal *journal, uint32_t task_count);
 
 /*
- * Adds a copy of an entry and notifies the writer or the readers. node, text and address may be
- * NULL; log_tail and ignored_failures are acquired. Returns TFC_ENOMEM and notifies nobody if out
- * of memory. A first END and the reserved ends of attempts never fail; their text and address may
- * be missing.
+ * Adds a copy of an entry and notifies the writer or the readers. node, address, text and
+ * error_line may be NULL; log_tail and ignored_failures are acquired. Returns TFC_ENOMEM and
+ * notifies nobody if out of memory. A first END and the reserved ends of attempts never fail; their
+ * text, address and error_line may be missing.
  */
 int tfc__journal_add(struct tfc__journal *journal, const struct tfc__journal_entry *entry);
 
@@ -115,6 +119,9 @@ const struct tfc__journal_task *tfc__journal_task(const struct tfc__journal *jou
  * added. */
 const struct tfc__journal_entry *tfc__journal_last_end(const struct tfc__journal *journal,
 						       uint32_t task);
+
+/* The last shown entry about the whole job, or NULL. Borrowed until the next entry is added. */
+const struct tfc__journal_entry *tfc__journal_last_of_job(const struct tfc__journal *journal);
 
 /* Whether the job has ended, as far as the journal is shown. */
 static inline bool tfc__journal_has_ended(const struct tfc__journal *journal)

@@ -32,6 +32,7 @@ static const struct tfc__field entry_rows[] = {
 	ENTRY("ad", TFC__STRING, address, TFC__V0_2),
 	ENTRY("tx", TFC__STRING, text, TFC__V0_2),
 	ENTRY("tail", TFC__LINES, log_tail, TFC__V0_2),
+	ENTRY("el", TFC__STRING, error_line, TFC__V0_3),
 	ENTRY("if", TFC__LINES, ignored_failures, TFC__V0_3),
 };
 static const struct tfc__journal_entry no_entry = {.task = UINT32_MAX};
@@ -53,7 +54,7 @@ bool tfc__journal_is_empty(const void *data, size_t len)
 }
 
 /* An unknown state would index the tables of names out of bounds. */
-static bool is_known(const struct tfc__journal_entry *entry, uint32_t task_count)
+static bool journal_entry_is_known(const struct tfc__journal_entry *entry, uint32_t task_count)
 {
 	bool is_of_task = entry->kind == TFC_EVENT_TASK;
 	if (!is_of_task && entry->kind != TFC_EVENT_JOB && entry->kind != TFC_EVENT_END)
@@ -66,7 +67,7 @@ static bool is_known(const struct tfc__journal_entry *entry, uint32_t task_count
 	return entry->job_state >= TFC_JOB_PENDING && entry->job_state <= TFC_JOB_STOPPED;
 }
 
-static int copy_lines(char ***lines)
+static int journal_copy_lines(char ***lines)
 {
 	struct tfc__strv copy = {0};
 	if (!*lines)
@@ -76,18 +77,18 @@ static int copy_lines(char ***lines)
 	return *lines ? TFC_OK : TFC_ENOMEM;
 }
 
-static int read_entry(struct tfc__reader *reader, struct tfc__journal *journal,
-		      const msgpack_object *map, uint32_t task_count, tfc_error *error)
+static int journal_entry_read(struct tfc__reader *reader, struct tfc__journal *journal,
+			      const msgpack_object *map, uint32_t task_count, tfc_error *error)
 {
 	struct tfc__journal_entry entry = no_entry;
 	int code = tfc__fields_read(reader, &entry_fields, map, error, &entry);
 	if (code < 0)
 		return tfc__fail_prefix(error, code, "an entry of the journal: ");
-	if (!is_known(&entry, task_count))
+	if (!journal_entry_is_known(&entry, task_count))
 		return tfc__fail(error, TFC_EPARSE, "cluster", 0, "unknown kind of journal entry");
-	code = copy_lines(&entry.log_tail);
+	code = journal_copy_lines(&entry.log_tail);
 	if (code == TFC_OK)
-		code = copy_lines(&entry.ignored_failures);
+		code = journal_copy_lines(&entry.ignored_failures);
 	if (code == TFC_OK)
 		code = tfc__journal_add(journal, &entry); /* acquires the lines */
 	else
@@ -106,7 +107,8 @@ int tfc__journal_read(struct tfc__journal *journal, const void *data, size_t len
 	if (msg.root.type != MSGPACK_OBJECT_ARRAY)
 		code = tfc__fail(error, TFC_EPARSE, "cluster", 0, "the journal is not a list");
 	for (uint32_t i = 0; code == TFC_OK && i < msg.root.via.array.size; i++) {
-		code = read_entry(&reader, journal, &msg.root.via.array.ptr[i], task_count, error);
+		code = journal_entry_read(&reader, journal, &msg.root.via.array.ptr[i], task_count,
+					  error);
 		tfc__reader_clear(&reader);
 	}
 	tfc__reader_fini(&reader);

@@ -11,7 +11,7 @@
 
 #define SEGMENT_BYTES (64u << 10) /* a larger segment is full */
 
-static void schedule(struct tfc__keeper *keeper)
+static void keeper_schedule(struct tfc__keeper *keeper)
 {
 	if (!keeper->is_paused && !keeper->op && keeper->kept < keeper->journal->added)
 		tfc__work_schedule(&keeper->work);
@@ -19,7 +19,7 @@ static void schedule(struct tfc__keeper *keeper)
 
 /* Entries that are not stored are written again later. Until then they are not shown and nothing is
  * launched for them: after a crash the job continues from what is stored. */
-static void fail(struct tfc__keeper *keeper, const tfc_error *error)
+static void keeper_fail(struct tfc__keeper *keeper, const tfc_error *error)
 {
 	if (!keeper->why[0])
 		tfc__log(keeper->ctx, TFC_LOG_ERROR, "cluster", keeper->id,
@@ -28,13 +28,13 @@ static void fail(struct tfc__keeper *keeper, const tfc_error *error)
 	tfc__timer_set(&keeper->retry, tfc__now() + TFC__STORE_RETRY_NS);
 }
 
-static void on_put(void *user, int code, const tfc_store_value *values, uint32_t count,
-		   const tfc_error *error)
+static void keeper_on_put(void *user, int code, const tfc_store_value *values, uint32_t count,
+			  const tfc_error *error)
 {
 	struct tfc__keeper *keeper = user;
 	keeper->op = NULL;
 	if (code < 0) {
-		fail(keeper, error);
+		keeper_fail(keeper, error);
 		return;
 	}
 	keeper->why[0] = '\0';
@@ -44,24 +44,24 @@ static void on_put(void *user, int code, const tfc_store_value *values, uint32_t
 		keeper->next = 0;
 	}
 	tfc__journal_show(keeper->journal, keeper->kept);
-	schedule(keeper);
+	keeper_schedule(keeper);
 }
 
-static void on_next(void *user, int code, const tfc_store_value *values, uint32_t count,
-		    const tfc_error *error)
+static void keeper_on_next(void *user, int code, const tfc_store_value *values, uint32_t count,
+			   const tfc_error *error)
 {
 	struct tfc__keeper *keeper = user;
 	keeper->op = NULL;
 	if (code < 0) {
 		keeper->next = 0;
-		fail(keeper, error);
+		keeper_fail(keeper, error);
 		return;
 	}
-	schedule(keeper);
+	keeper_schedule(keeper);
 }
 
-static struct tfc__store_op *put(struct tfc__store *store, const char *id, uint32_t first,
-				 const struct tfc__buf *buf, tfc__store_fn fn, void *user)
+static struct tfc__store_op *keeper_put(struct tfc__store *store, const char *id, uint32_t first,
+					const struct tfc__buf *buf, tfc__store_fn fn, void *user)
 {
 	char name[32], key[TFC__RECORD_KEY_SIZE];
 	snprintf(name, sizeof(name), "journal/%010u", first);
@@ -76,7 +76,7 @@ struct tfc__store_op *tfc__keeper_begin(struct tfc__store *store, const char *id
 {
 	struct tfc__buf empty = {0};
 	tfc__journal_write(NULL, 0, 0, &empty);
-	struct tfc__store_op *op = put(store, id, first, &empty, fn, user);
+	struct tfc__store_op *op = keeper_put(store, id, first, &empty, fn, user);
 	tfc__buf_fini(&empty);
 	return op;
 }
@@ -88,7 +88,8 @@ bool tfc__keeper_is_full(uint32_t entries, size_t bytes)
 
 /* Encodes the current segment with all new entries that fit. *ret_next: the number of the next
  * segment if this one is full, else 0. */
-static void write_segment(struct tfc__keeper *keeper, struct tfc__buf *buf, uint32_t *ret_next)
+static void keeper_encode_segment(struct tfc__keeper *keeper, struct tfc__buf *buf,
+				  uint32_t *ret_next)
 {
 	uint32_t most = keeper->next ? keeper->next : keeper->first + TFC__JOURNAL_SEGMENT_ENTRIES;
 	uint32_t until = keeper->journal->added < most ? keeper->journal->added : most;
@@ -97,7 +98,7 @@ static void write_segment(struct tfc__keeper *keeper, struct tfc__buf *buf, uint
 	*ret_next = tfc__keeper_is_full(until - keeper->first, buf->len) ? until : 0;
 }
 
-static void write_next(struct tfc__work *work)
+static void keeper_write(struct tfc__work *work)
 {
 	struct tfc__keeper *keeper = tfc__container_of(work, struct tfc__keeper, work);
 	struct tfc__buf buf = {0};
@@ -105,37 +106,39 @@ static void write_next(struct tfc__work *work)
 	uint32_t next;
 	if (keeper->is_paused || keeper->op || keeper->kept == keeper->journal->added)
 		return;
-	write_segment(keeper, &buf, &next);
+	keeper_encode_segment(keeper, &buf, &next);
 	if (next == keeper->next) {
-		keeper->op = put(keeper->store, keeper->id, keeper->first, &buf, on_put, keeper);
+		keeper->op = keeper_put(keeper->store, keeper->id, keeper->first, &buf,
+					keeper_on_put, keeper);
 	} else {
-		keeper->op = tfc__keeper_begin(keeper->store, keeper->id, next, on_next, keeper);
+		keeper->op = tfc__keeper_begin(keeper->store, keeper->id, next, keeper_on_next,
+					       keeper);
 		keeper->next = keeper->op ? next : 0;
 	}
 	tfc__buf_fini(&buf);
 	if (!keeper->op) {
 		tfc__fail_nomem(&error, "cluster");
-		fail(keeper, &error);
+		keeper_fail(keeper, &error);
 	}
 }
 
-static void try_again(struct tfc__timer *timer)
+static void keeper_on_retry(struct tfc__timer *timer)
 {
-	schedule(tfc__container_of(timer, struct tfc__keeper, retry));
+	keeper_schedule(tfc__container_of(timer, struct tfc__keeper, retry));
 }
 
-static void on_added(struct tfc__journal_writer *writer)
+static void keeper_on_added(struct tfc__journal_writer *writer)
 {
 	struct tfc__keeper *keeper = tfc__container_of(writer, struct tfc__keeper, writer);
 	if (!keeper->why[0])
-		schedule(keeper);
+		keeper_schedule(keeper);
 }
 
 void tfc__keeper_open(struct tfc__keeper *keeper, tfc_ctx *ctx, struct tfc__store *store,
 		      struct tfc__journal *journal, const char *id)
 {
 	*keeper = (struct tfc__keeper){
-		.writer = {on_added},
+		.writer = {keeper_on_added},
 		.journal = journal,
 		.store = store,
 		.ctx = ctx,
@@ -144,8 +147,8 @@ void tfc__keeper_open(struct tfc__keeper *keeper, tfc_ctx *ctx, struct tfc__stor
 		.kept = journal->added,
 	};
 	journal->writer = &keeper->writer;
-	tfc__work_init(&keeper->work, ctx, write_next);
-	tfc__timer_init(&keeper->retry, ctx, try_again);
+	tfc__work_init(&keeper->work, ctx, keeper_write);
+	tfc__timer_init(&keeper->retry, ctx, keeper_on_retry);
 }
 
 void tfc__keeper_pause(struct tfc__keeper *keeper)
@@ -157,7 +160,7 @@ void tfc__keeper_resume(struct tfc__keeper *keeper)
 {
 	keeper->is_paused = false;
 	if (keeper->ctx)
-		schedule(keeper);
+		keeper_schedule(keeper);
 }
 
 void tfc__keeper_abandon(struct tfc__keeper *keeper)
@@ -186,10 +189,10 @@ void tfc__keeper_close(struct tfc__keeper *keeper)
 	while (is_handed_over && keeper->kept < keeper->journal->added) {
 		struct tfc__buf buf = {0};
 		uint32_t next;
-		write_segment(keeper, &buf, &next);
-		is_handed_over = (!next ||
-				  tfc__keeper_begin(keeper->store, keeper->id, next, NULL, NULL)) &&
-				 put(keeper->store, keeper->id, keeper->first, &buf, NULL, NULL);
+		keeper_encode_segment(keeper, &buf, &next);
+		is_handed_over =
+			(!next || tfc__keeper_begin(keeper->store, keeper->id, next, NULL, NULL)) &&
+			keeper_put(keeper->store, keeper->id, keeper->first, &buf, NULL, NULL);
 		keeper->kept = keeper->first = keeper->putting;
 		keeper->next = 0;
 		tfc__buf_fini(&buf);

@@ -6,7 +6,8 @@
 #include "base/fail.h"
 #include "cluster/maintainer_state.h"
 
-static void carry_out(struct tfc__maintainer *maintainer, const struct tfc__core_action *action)
+static void perform_action(struct tfc__maintainer *maintainer,
+			   const struct tfc__core_action *action)
 {
 	switch (action->kind) {
 	case TFC__DO_ORDER:
@@ -36,12 +37,12 @@ static void step_core(struct tfc__maintainer *maintainer, const struct tfc__core
 	const struct tfc__core_action *action;
 	tfc__core_step(maintainer->core, event, tfc__now());
 	while ((action = tfc__core_next(maintainer->core)))
-		carry_out(maintainer, action);
+		perform_action(maintainer, action);
 	if (event->kind == TFC__CORE_REPORT && event->report->kind == TFC__AGENT_FENCED)
 		maintainer->end = TFC__MAINTAINER_FENCED;
 }
 
-/* Handles an event, and answers the PLACE actions that it causes. */
+/* Handles an event, and responds to the PLACE actions that it causes. */
 static void step_and_place(struct tfc__maintainer *maintainer, const struct tfc__core_event *event)
 {
 	tfc_error error = TFC_ERROR_INIT;
@@ -62,7 +63,7 @@ void tfc__maintainer_accept_stop(struct tfc__maintainer *maintainer)
 	}
 }
 
-static void let_go(struct tfc__maintainer *maintainer)
+static void maintainer_finish(struct tfc__maintainer *maintainer)
 {
 	maintainer->is_settled = true;
 	tfc__timer_cancel(&maintainer->timer);
@@ -83,7 +84,7 @@ void tfc__maintainer_settle(struct tfc__maintainer *maintainer)
 		return;
 	uint64_t at = tfc__core_wake_at(maintainer->core);
 	if (maintainer->end)
-		let_go(maintainer);
+		maintainer_finish(maintainer);
 	else if (at == 0)
 		tfc__timer_cancel(&maintainer->timer);
 	else
@@ -99,14 +100,14 @@ void tfc__maintainer_step(struct tfc__maintainer *maintainer, const struct tfc__
 	tfc__maintainer_settle(maintainer);
 }
 
-static void on_timer(struct tfc__timer *timer)
+static void on_core_timer(struct tfc__timer *timer)
 {
 	struct tfc__maintainer *maintainer = tfc__container_of(timer, struct tfc__maintainer,
 							       timer);
 	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_TICK});
 }
 
-static void take_first_step(struct tfc__work *work)
+static void on_first_step(struct tfc__work *work)
 {
 	struct tfc__maintainer *maintainer = tfc__container_of(work, struct tfc__maintainer,
 							       first_step);
@@ -116,7 +117,7 @@ static void take_first_step(struct tfc__work *work)
 
 /* ---- opening and closing */
 
-static int make_core(struct tfc__maintainer *maintainer)
+static int maintainer_make_core(struct tfc__maintainer *maintainer)
 {
 	const tfc_job *job = maintainer->info.job;
 	struct tfc__core_policy policy = {0};
@@ -143,7 +144,7 @@ static int make_core(struct tfc__maintainer *maintainer)
 }
 
 /* If this node is the only member, a job that cannot be opened is refused at once. */
-static int open_alone(struct tfc__maintainer *maintainer, tfc_error *error)
+static int open_only_node(struct tfc__maintainer *maintainer, tfc_error *error)
 {
 	struct tfc__node_entry *node = tfc__nodes_alone(maintainer->nodes);
 	if (!node)
@@ -152,7 +153,7 @@ static int open_alone(struct tfc__maintainer *maintainer, tfc_error *error)
 	return link ? tfc__maintainer_open_link(link, error) : tfc__fail_nomem(error, "cluster");
 }
 
-static void close_links(struct tfc__work *work)
+static void close_fenced_links(struct tfc__work *work)
 {
 	tfc__maintainer_close_links(tfc__container_of(work, struct tfc__maintainer, closing));
 }
@@ -172,8 +173,8 @@ int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__nodes *nodes,
 	maintainer->journal = journal;
 	maintainer->end_fn = fn;
 	maintainer->end_user = user;
-	tfc__timer_init(&maintainer->timer, ctx, on_timer);
-	tfc__work_init(&maintainer->first_step, ctx, take_first_step);
+	tfc__timer_init(&maintainer->timer, ctx, on_core_timer);
+	tfc__work_init(&maintainer->first_step, ctx, on_first_step);
 	tfc__work_init(&maintainer->failing, ctx, tfc__maintainer_notify_failures);
 	tfc__work_init(&maintainer->launching, ctx, tfc__maintainer_launch_kept);
 	tfc__observer_init(&maintainer->reader, tfc__maintainer_on_shown);
@@ -181,15 +182,15 @@ int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__nodes *nodes,
 	tfc__list_init(&maintainer->placings);
 	tfc__list_init(&maintainer->launches);
 	tfc__list_init(&maintainer->failures);
-	tfc__work_init(&maintainer->closing, ctx, close_links);
+	tfc__work_init(&maintainer->closing, ctx, close_fenced_links);
 	tfc__nodes_join(nodes, &maintainer->nodes_user);
-	int code = make_core(maintainer);
+	int code = maintainer_make_core(maintainer);
 	if (code < 0)
 		tfc__fail_nomem(error, "cluster");
 	else
 		code = tfc__maintainer_follow_begin(maintainer, error);
 	if (code == TFC_OK)
-		code = open_alone(maintainer, error);
+		code = open_only_node(maintainer, error);
 	if (code < 0) {
 		tfc__maintainer_close(maintainer);
 		return code;
@@ -220,10 +221,12 @@ void tfc__maintainer_close(struct tfc__maintainer *maintainer)
 	for (uint32_t i = 0; i < maintainer->task_count && maintainer->seen; i++) {
 		free(maintainer->seen[i].address);
 		free(maintainer->seen[i].failure);
+		free(maintainer->seen[i].error_line);
 	}
 	tfc__refusals_free(&maintainer->refusals);
 	tfc__core_free(maintainer->core);
 	tfc_spec_free(maintainer->spec);
+	tfc__strv_fini(&maintainer->hosts);
 	free(maintainer->placed);
 	free(maintainer->seen);
 	free(maintainer);
@@ -231,7 +234,7 @@ void tfc__maintainer_close(struct tfc__maintainer *maintainer)
 
 /* The first step of a resumed job queries the nodes of its tasks; it comes before any other
  * event. */
-static void begin_resumed(struct tfc__maintainer *maintainer)
+static void start_resumed(struct tfc__maintainer *maintainer)
 {
 	if (!maintainer->is_resumed)
 		return;
@@ -246,7 +249,7 @@ void tfc__maintainer_stop(struct tfc__maintainer *maintainer, uint32_t interrupt
 	const struct tfc__core_event stop = {.kind = TFC__CORE_STOP,
 					     .interrupt_ns = interrupt_ms * TFC__MS,
 					     .is_kill = is_kill};
-	begin_resumed(maintainer);
+	start_resumed(maintainer);
 	if (!maintainer->is_stepping) {
 		tfc__maintainer_step(maintainer, &stop);
 		return;
@@ -257,7 +260,7 @@ void tfc__maintainer_stop(struct tfc__maintainer *maintainer, uint32_t interrupt
 
 void tfc__maintainer_suspend(struct tfc__maintainer *maintainer)
 {
-	begin_resumed(maintainer);
+	start_resumed(maintainer);
 	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_SUSPEND});
 }
 

@@ -27,7 +27,7 @@ static void note_held(struct tfc__maintainer *maintainer, struct seen *seen,
 }
 
 /* Converts the wall-clock time of a death to the clock of the core's `now`. */
-static uint64_t monotonic(uint64_t wall_ns)
+static uint64_t wall_to_monotonic(uint64_t wall_ns)
 {
 	uint64_t ago = tfc__wall() - wall_ns;
 	uint64_t now = tfc__now();
@@ -67,7 +67,7 @@ static void note_end(struct agent_link *link, struct seen *seen, struct tfc__att
 	/* 0: it had no log, and that of an earlier attempt ends where it did */
 	if (end->reason == TFC_EXIT_LOST || end->log_end > seen->log_end)
 		seen->log_end = end->log_end;
-	end->time_ns = monotonic(end->time_ns);
+	end->time_ns = wall_to_monotonic(end->time_ns);
 	end->is_node_bad = judge_node(link, seen, end);
 }
 
@@ -85,19 +85,24 @@ static void note_refusal(struct agent_link *link, struct tfc__task_event *event)
 	event->is_full = true;
 }
 
-static void note_lost(struct agent_link *link)
+static void note_lost(struct agent_link *link, const char *why)
 {
 	struct tfc__maintainer *maintainer = link->maintainer;
+	uint32_t lost = 0;
 	link->is_lost = true;
 	for (uint32_t i = 0; i < maintainer->task_count; i++)
 		if (maintainer->seen[i].link == link) {
 			tfc__maintainer_drop_launch(maintainer, i);
 			tfc__maintainer_release(maintainer, i);
+			lost++;
 		}
+	if (lost)
+		tfc__log(maintainer->ctx, TFC_LOG_INFO, "cluster", maintainer->info.id,
+			 "lost %u task%s: %s", lost, lost == 1 ? "" : "s", why);
 }
 
 /* Whether the event is about a task that is not on this node any more. */
-static bool is_stale(const struct agent_link *link, const struct tfc__task_event *event)
+static bool is_event_stale(const struct agent_link *link, const struct tfc__task_event *event)
 {
 	bool is_of_task = event->kind <= TFC__AGENT_STACKED;
 	return is_of_task && link->maintainer->seen[event->task].link != link;
@@ -110,7 +115,7 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported
 	struct tfc__task_event event = *reported;
 	struct seen *seen = &maintainer->seen[event.task];
 	char why[192];
-	if (link->is_lost || is_stale(link, &event))
+	if (link->is_lost || is_event_stale(link, &event))
 		return;
 	if (event.process) {
 		seen->pid = event.pid;
@@ -125,9 +130,13 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported
 		break;
 	case TFC__AGENT_STARTED:
 		seen->started_ns = tfc__now();
+		free(seen->error_line);
+		seen->error_line = NULL;
 		break;
 	case TFC__AGENT_EXITED:
 		note_end(link, seen, &event.end);
+		free(seen->error_line);
+		seen->error_line = event.error_line ? strdup(event.error_line) : NULL;
 		break;
 	case TFC__AGENT_REFUSED: /* it may be the spec that the node could not use */
 		link->spec_generation = 0;
@@ -136,7 +145,7 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported
 		snprintf(why, sizeof(why), "node %s: %s", link->node->name,
 			 event.text && *event.text ? event.text : "its tasks of the job are lost");
 		event.text = why;
-		note_lost(link);
+		note_lost(link, why);
 		break;
 	case TFC__AGENT_FENCED:
 		tfc__log(maintainer->ctx, TFC_LOG_WARNING, "cluster", maintainer->info.id,
@@ -163,20 +172,21 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported
 /* ---- requests to agents */
 
 /* Keeps the reason of a failure that is reported in a turn of its own. */
-static void keep_reason(char **failure, const tfc_error *error)
+static void failure_set_text(char **failure, const tfc_error *error)
 {
 	free(*failure);
 	*failure = strdup(error->text);
 }
 
-/* A request that could not be made is answered later, like any other. */
+/* A request that could not be made gets its response later, like any other. */
 void tfc__maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
-			  enum tfc__task_event_kind answer, uint32_t number, const tfc_error *error)
+			  enum tfc__task_event_kind response, uint32_t number,
+			  const tfc_error *error)
 {
 	struct seen *seen = &maintainer->seen[task];
-	seen->failed = answer;
+	seen->failed = response;
 	seen->failed_number = number;
-	keep_reason(&seen->failure, error);
+	failure_set_text(&seen->failure, error);
 	tfc__list_remove(&seen->failure_link);
 	tfc__list_append(&maintainer->failures, &seen->failure_link);
 	tfc__work_schedule(&maintainer->failing);
@@ -245,7 +255,7 @@ static bool open_for_query(struct tfc__maintainer *maintainer, struct agent_link
 	tfc_error error = TFC_ERROR_INIT;
 	if (tfc__maintainer_open_link(link, &error) == TFC_OK)
 		return true;
-	keep_reason(&link->failure, &error);
+	failure_set_text(&link->failure, &error);
 	struct tfc__agent_handle agent = tfc__nodes_agent(link->node);
 	link->is_unopened = true;
 	/* attempts of the previous incarnation may still run there */
@@ -256,8 +266,9 @@ static bool open_for_query(struct tfc__maintainer *maintainer, struct agent_link
 	return false;
 }
 
-/* An order about an attempt whose launch is still pending is answered here. */
-static bool answer_pending(struct tfc__maintainer *maintainer, const struct tfc__task_order *order)
+/* An order about an attempt whose launch is still pending gets its response here. */
+static bool respond_for_pending_launch(struct tfc__maintainer *maintainer,
+				       const struct tfc__task_order *order)
 {
 	const struct launch *launch = &maintainer->seen[order->task].launch;
 	tfc_error error = TFC_ERROR_INIT;
@@ -291,7 +302,7 @@ void tfc__maintainer_order(struct tfc__maintainer *maintainer, uint32_t node,
 		return;
 	case TFC__ORDER_STOP:
 	case TFC__ORDER_STACKS:
-		if (answer_pending(maintainer, order))
+		if (respond_for_pending_launch(maintainer, order))
 			return;
 		seen->is_stopped |= order->kind == TFC__ORDER_STOP;
 		break;

@@ -12,44 +12,36 @@
 
 /* ---- making one */
 
-static uint32_t count_tasks(const struct tfc__core_policy *policy)
-{
-	uint32_t count = 0;
-	for (uint32_t i = 0; i < policy->role_count; i++)
-		count += policy->roles[i].count;
-	return count;
-}
-
-static uint32_t most(uint32_t a, uint32_t b)
+static uint32_t max_of(uint32_t a, uint32_t b)
 {
 	return a > b ? a : b;
 }
 
 /* The number of entries of each task's budgets; a task that restarts with its group has none of its
  * own. */
-static uint32_t capacity_of(const struct tfc__core_role *role, uint32_t max)
+static uint32_t budget_capacity_of_role(const struct tfc__core_role *role, uint32_t max)
 {
 	return role->scope == TFC__SCOPE_GROUP ? 0 : tfc__budget_capacity(max);
 }
 
 /* The entries of all budgets, including the group's, which has the capacity of the role with the
  * most. */
-static size_t count_entries(struct tfc__core *core)
+static size_t count_budget_entries(struct tfc__core *core)
 {
 	size_t count = 0;
 	for (uint32_t i = 0; i < core->policy.role_count; i++) {
 		const struct tfc__core_role *role = &core->policy.roles[i];
 		struct budget *restarts = &core->group_restarts, *losses = &core->group_losses;
-		restarts->capacity = most(restarts->capacity,
-					  tfc__budget_capacity(role->restart_max));
-		losses->capacity = most(losses->capacity, tfc__budget_capacity(role->loss_max));
-		count += (size_t)role->count *
-			 (capacity_of(role, role->restart_max) + capacity_of(role, role->loss_max));
+		restarts->capacity = max_of(restarts->capacity,
+					    tfc__budget_capacity(role->restart_max));
+		losses->capacity = max_of(losses->capacity, tfc__budget_capacity(role->loss_max));
+		count += (size_t)role->count * (budget_capacity_of_role(role, role->restart_max) +
+						budget_capacity_of_role(role, role->loss_max));
 	}
 	return count + core->group_restarts.capacity + core->group_losses.capacity;
 }
 
-static bool allocate(struct tfc__core *core)
+static bool core_allocate(struct tfc__core *core)
 {
 	size_t n = core->task_count;
 	core->action_capacity = core->task_count * ACTIONS_PER_TASK + ACTIONS_OF_JOB;
@@ -58,33 +50,34 @@ static bool allocate(struct tfc__core *core)
 	core->ready = calloc(core->policy.role_count + 1, sizeof(*core->ready));
 	core->whys = calloc(n + 1, sizeof(*core->whys));
 	core->heap = calloc(n + 1, sizeof(*core->heap));
-	core->displaced = calloc(n + 1, sizeof(*core->displaced));
-	core->entries = calloc(count_entries(core) + 1, sizeof(*core->entries));
+	core->at_nodes = calloc(n + 1, sizeof(*core->at_nodes));
+	core->entries = calloc(count_budget_entries(core) + 1, sizeof(*core->entries));
 	core->actions = malloc(core->action_capacity * sizeof(*core->actions));
 	core->texts = malloc(core->action_capacity * sizeof(*core->texts));
 	return core->roles && core->tasks && core->ready && core->whys && core->heap &&
-	       core->displaced && core->entries && core->actions && core->texts;
+	       core->at_nodes && core->entries && core->actions && core->texts;
 }
 
-static struct budget_entry *give_entries(struct budget *b, uint32_t capacity,
-					 struct budget_entry *entries)
+static struct budget_entry *budget_set_entries(struct budget *b, uint32_t capacity,
+					       struct budget_entry *entries)
 {
 	b->entries = entries;
 	b->capacity = capacity;
 	return entries + capacity;
 }
 
-static void make_tasks(struct tfc__core *core)
+static void tasks_init(struct tfc__core *core)
 {
 	struct budget_entry *free_entries = core->entries;
-	free_entries = give_entries(&core->group_restarts, core->group_restarts.capacity,
-				    free_entries);
-	free_entries = give_entries(&core->group_losses, core->group_losses.capacity, free_entries);
+	free_entries = budget_set_entries(&core->group_restarts, core->group_restarts.capacity,
+					  free_entries);
+	free_entries = budget_set_entries(&core->group_losses, core->group_losses.capacity,
+					  free_entries);
 	struct task *t = core->tasks;
 	for (uint32_t r = 0; r < core->policy.role_count; r++) {
 		const struct tfc__core_role *role = &core->roles[r];
-		uint32_t restarts = capacity_of(role, role->restart_max);
-		uint32_t losses = capacity_of(role, role->loss_max);
+		uint32_t restarts = budget_capacity_of_role(role, role->restart_max);
+		uint32_t losses = budget_capacity_of_role(role, role->loss_max);
 		bool is_member = role->is_in_cluster && strcmp(role->name, "evaluator") != 0;
 		is_member |= role->scope != TFC__SCOPE_TASK;
 		for (uint32_t i = 0; i < role->count; i++, t++) {
@@ -92,25 +85,29 @@ static void make_tasks(struct tfc__core *core)
 			t->why = core->whys[t - core->tasks];
 			t->index = i;
 			tfc__list_init(&t->waiting);
+			tfc__list_init(&t->stacked);
 			t->state = TFC_TASK_PENDING;
-			t->node = t->query_node = t->inspect_node = TFC__NO_NODE;
+			tfc__list_init(&t->at_node);
+			t->node = t->inspect_node = TFC__NO_NODE;
 			t->is_member = is_member;
-			free_entries = give_entries(&t->restarts, restarts, free_entries);
-			free_entries = give_entries(&t->losses, losses, free_entries);
+			free_entries = budget_set_entries(&t->restarts, restarts, free_entries);
+			free_entries = budget_set_entries(&t->losses, losses, free_entries);
 			core->member_count += is_member;
 			core->ps_count += tfc__task_is_ps(core, t);
 		}
 	}
+	for (uint32_t i = 0; i <= core->task_count; i++)
+		tfc__list_init(&core->at_nodes[i]);
 	core->unready = core->task_count;
 }
 
-static bool is_background(const char *role)
+static bool is_background_role(const char *role)
 {
 	return strcmp(role, "ps") == 0 || strcmp(role, "evaluator") == 0 ||
 	       strcmp(role, "tensorboard") == 0;
 }
 
-static bool decides(const struct tfc__core_role *role, uint32_t success, uint32_t index)
+static bool is_decider_by_rule(const struct tfc__core_role *role, uint32_t success, uint32_t index)
 {
 	switch (success) {
 	case TFC__SUCCESS_DRIVER:
@@ -131,8 +128,9 @@ static void choose_deciders(struct tfc__core *core)
 		for (uint32_t i = 0; i < core->task_count; i++) {
 			struct task *t = &core->tasks[i];
 			const struct tfc__core_role *role = &core->roles[t->role];
-			t->is_decider = rule == 0   ? decides(role, core->policy.success, t->index)
-					: rule == 1 ? !is_background(role->name)
+			t->is_decider = rule == 0   ? is_decider_by_rule(role, core->policy.success,
+									 t->index)
+					: rule == 1 ? !is_background_role(role->name)
 						    : true;
 			core->undone += t->is_decider;
 		}
@@ -145,8 +143,9 @@ struct tfc__core *tfc__core_new(const struct tfc__core_policy *policy)
 	if (!core)
 		return NULL;
 	core->policy = *policy;
-	core->task_count = count_tasks(policy);
-	if (!allocate(core)) {
+	for (uint32_t i = 0; i < policy->role_count; i++)
+		core->task_count += policy->roles[i].count;
+	if (!core_allocate(core)) {
 		tfc__core_free(core);
 		return NULL;
 	}
@@ -156,7 +155,8 @@ struct tfc__core *tfc__core_new(const struct tfc__core_policy *policy)
 	core->random = policy->seed;
 	core->job_state = TFC_JOB_PENDING;
 	tfc__list_init(&core->waiting);
-	make_tasks(core);
+	tfc__list_init(&core->stacked);
+	tasks_init(core);
 	choose_deciders(core);
 	return core;
 }
@@ -170,7 +170,7 @@ void tfc__core_free(struct tfc__core *core)
 	free(core->ready);
 	free(core->whys);
 	free(core->heap);
-	free(core->displaced);
+	free(core->at_nodes);
 	free(core->entries);
 	free(core->actions);
 	free(core->texts);
@@ -179,7 +179,7 @@ void tfc__core_free(struct tfc__core *core)
 
 /* ---- events */
 
-static void on_start(struct tfc__core *core)
+static void on_job_start(struct tfc__core *core)
 {
 	if (core->phase != CORE_PENDING)
 		return;
@@ -193,7 +193,7 @@ static void on_start(struct tfc__core *core)
 		core->deadline_at = core->now + core->policy.deadline_ns;
 }
 
-static void on_started(struct tfc__core *core, struct task *t)
+static void on_task_started(struct tfc__core *core, struct task *t)
 {
 	if (t->phase != PHASE_LAUNCHED)
 		return;
@@ -204,7 +204,7 @@ static void on_started(struct tfc__core *core, struct task *t)
 		tfc__start_program_runs(core);
 }
 
-static void on_ready(struct tfc__core *core, struct task *t)
+static void on_task_ready(struct tfc__core *core, struct task *t)
 {
 	if ((t->phase != PHASE_RUNNING && t->phase != PHASE_LAUNCHED) || t->ending == ENDING_STOP)
 		return;
@@ -233,18 +233,10 @@ void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__at
 		tfc__judge_death(core, t);
 	else
 		tfc__restart_reaped(core, t);
-	tfc__stall_conclude(core);
+	tfc__stall_conclude(core, t);
 }
 
-static void on_refused(struct tfc__core *core, struct task *t, const char *text)
-{
-	struct tfc__attempt_end death = {.reason = TFC_EXIT_NOT_STARTED,
-					 .status = TFC_EINVAL,
-					 .time_ns = core->now};
-	tfc__task_died(core, t, &death, text);
-}
-
-static void on_timers(struct tfc__core *core)
+static void on_task_timers(struct tfc__core *core)
 {
 	while (core->heap_len && core->heap[0]->timer <= core->now) {
 		struct task *t = core->heap[0];
@@ -255,30 +247,30 @@ static void on_timers(struct tfc__core *core)
 	}
 }
 
-static bool is_due(const struct tfc__core *core, uint64_t at)
+static bool is_clock_due(const struct tfc__core *core, uint64_t at)
 {
 	return at && at <= core->now;
 }
 
-static void on_tick(struct tfc__core *core)
+static void on_core_tick(struct tfc__core *core)
 {
-	on_timers(core);
-	if (is_due(core, core->interrupt_at))
+	on_task_timers(core);
+	if (is_clock_due(core, core->interrupt_at))
 		tfc__end_interrupted(core);
 	tfc__gang_form(core);
-	if (is_due(core, core->deadline_at))
+	if (is_clock_due(core, core->deadline_at))
 		tfc__end_deadline(core);
-	if (is_due(core, core->pending_deadline_at))
+	if (is_clock_due(core, core->pending_deadline_at))
 		tfc__end_pending_deadline(core);
-	if (is_due(core, core->repeat_at))
+	if (is_clock_due(core, core->repeat_at))
 		tfc__place_repeat(core);
-	if (is_due(core, core->snapshot_at))
+	if (is_clock_due(core, core->snapshot_at))
 		tfc__start_inspect_timeout(core);
-	if (is_due(core, core->explain_at))
+	if (is_clock_due(core, core->explain_at))
 		tfc__start_explain(core);
-	if (is_due(core, core->no_listener_at))
+	if (is_clock_due(core, core->no_listener_at))
 		tfc__start_no_listener(core);
-	if (is_due(core, core->start_deadline_at))
+	if (is_clock_due(core, core->start_deadline_at))
 		tfc__start_deadline(core);
 }
 
@@ -302,11 +294,11 @@ static void on_task_event(struct tfc__core *core, const struct tfc__task_event *
 		break;
 	case TFC__AGENT_STARTED:
 		if (is_of_attempt)
-			on_started(core, t);
+			on_task_started(core, t);
 		break;
 	case TFC__AGENT_READY:
 		if (is_of_attempt)
-			on_ready(core, t);
+			on_task_ready(core, t);
 		break;
 	case TFC__AGENT_EXITED:
 		if (is_of_attempt && tfc__task_is_alive(t))
@@ -316,7 +308,11 @@ static void on_task_event(struct tfc__core *core, const struct tfc__task_event *
 		break;
 	case TFC__AGENT_REFUSED:
 		if (is_of_attempt)
-			on_refused(core, t, event->text);
+			tfc__task_died(core, t,
+				       &(struct tfc__attempt_end){.reason = TFC_EXIT_NOT_STARTED,
+								  .status = TFC_EINVAL,
+								  .time_ns = core->now},
+				       event->text);
 		break;
 	case TFC__AGENT_STALLED:
 		if (is_of_attempt)
@@ -331,7 +327,8 @@ static void on_task_event(struct tfc__core *core, const struct tfc__task_event *
 	}
 }
 
-static void on_report(struct tfc__core *core, uint32_t node, const struct tfc__task_event *event)
+static void on_agent_report(struct tfc__core *core, uint32_t node,
+			    const struct tfc__task_event *event)
 {
 	switch (event->kind) {
 	case TFC__AGENT_STATES:
@@ -366,10 +363,10 @@ void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 		return;
 	switch (event->kind) {
 	case TFC__CORE_START:
-		on_start(core);
+		on_job_start(core);
 		break;
 	case TFC__CORE_REPORT:
-		on_report(core, event->node, event->report);
+		on_agent_report(core, event->node, event->report);
 		break;
 	case TFC__CORE_PLACED:
 	case TFC__CORE_UNPLACED:
@@ -393,9 +390,10 @@ void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 		tfc__end_by_user(core, event->interrupt_ns, event->is_kill);
 		break;
 	case TFC__CORE_TICK:
-		on_tick(core);
+		on_core_tick(core);
 		break;
 	}
+	tfc__query_conclude(core);
 	tfc__gang_request_places(core);
 }
 

@@ -85,8 +85,8 @@ enum tfc__core_event_kind {
 	TFC__CORE_STOP,      /* a user's stop: interrupt_ns, is_kill */
 	TFC__CORE_TICK,      /* the time of tfc__core_wake_at has come */
 	/* Places and nodes: core_gang.c, core_node.c. */
-	TFC__CORE_PLACED,     /* answer to PLACE: nodes[task] of the requested tasks */
-	TFC__CORE_UNPLACED,   /* answer to PLACE: text: what it waits for; hopeless: in vain */
+	TFC__CORE_PLACED,     /* response to PLACE: nodes[task] of the requested tasks */
+	TFC__CORE_UNPLACED,   /* response to PLACE: text: what it waits for; hopeless: in vain */
 	TFC__CORE_ROOM,       /* there may be room now: waiting tasks are placed again */
 	TFC__CORE_NODE_DRAIN, /* the tasks on `node` must leave it */
 	TFC__CORE_LEAVE,      /* `count` tasks from `task` on must be placed again; text: why */
@@ -114,7 +114,7 @@ struct tfc__core_event {
 enum tfc__core_action_kind {
 	TFC__DO_ORDER = 1, /* send `order` to the agent of `node` */
 	/* find nodes for all tasks for which tfc__core_wants_place(core, i, `task`) is true, all or
-	 * none; answer PLACED or UNPLACED with `number` and `task` */
+	 * none; respond with PLACED or UNPLACED, `number` and `task` */
 	TFC__DO_PLACE,
 	TFC__DO_REPORT_TASK, /* notify subscribers: task, attempt, state, reason, end, text */
 	TFC__DO_REPORT_JOB,  /* notify subscribers: job state, generation, text */
@@ -182,9 +182,9 @@ struct tfc__resume {
 
 /*
  * Called before START. Tasks that are done stay done. All others form the next generation, once
- * every node where tasks were running has answered a QUERY or is lost: an agent answers a later
- * epoch when no task of an earlier one is alive there. nodes: the number of each task's node, or
- * TFC__NO_NODE; NULL: none. Both are read before the call returns.
+ * every node where tasks were running has responded to a QUERY or is lost: an agent responds to a
+ * later epoch when no task of an earlier one is alive there. nodes: the number of each task's node,
+ * or TFC__NO_NODE; NULL: none. Both are read before the call returns.
  */
 #define TFC__NO_NODE UINT32_MAX
 void tfc__core_resume(struct tfc__core *core, const struct tfc__resume *resume,

@@ -20,11 +20,19 @@ void tfc__maintainer_drop_spec(struct tfc__maintainer *maintainer)
 		maintainer->links[i]->spec_generation = 0;
 }
 
+static const char *seen_address(const void *user, uint32_t task)
+{
+	const struct tfc__maintainer *maintainer = user;
+	return maintainer->seen[task].address;
+}
+
 /* Makes the cluster spec of a generation from the addresses that the agents have reported. */
-static int make_spec(struct tfc__maintainer *maintainer, uint32_t generation, tfc_error *error)
+static int make_cluster_spec(struct tfc__maintainer *maintainer, uint32_t generation,
+			     tfc_error *error)
 {
 	const tfc_job *job = maintainer->info.job;
 	const struct seen *seen = maintainer->seen;
+	struct tfc__strv hosts = {0};
 	tfc_spec *spec;
 	int code = TFC_OK;
 	if (maintainer->spec && maintainer->spec_generation == generation)
@@ -38,12 +46,18 @@ static int make_spec(struct tfc__maintainer *maintainer, uint32_t generation, tf
 			if (is_in_cluster && seen->address)
 				code = tfc_spec_add(spec, role->name, i, seen->address, error);
 	}
+	tfc__job_hosts(job, seen_address, maintainer, &hosts);
+	if (code == TFC_OK && hosts.is_failed)
+		code = tfc__fail_nomem(error, "cluster");
 	if (code < 0) {
 		tfc_spec_free(spec);
+		tfc__strv_fini(&hosts);
 		return code;
 	}
 	tfc_spec_free(maintainer->spec);
+	tfc__strv_fini(&maintainer->hosts);
 	maintainer->spec = spec;
+	maintainer->hosts = hosts;
 	maintainer->spec_generation = generation;
 	return TFC_OK;
 }
@@ -64,7 +78,7 @@ static void order_launch(struct tfc__maintainer *maintainer, uint32_t task)
 	int code = tfc__journal_promise(maintainer->journal, maintainer->task_count);
 	if (code < 0)
 		tfc__fail_nomem(&error, "cluster");
-	else if ((code = make_spec(maintainer, launch.generation, &error)) < 0)
+	else if ((code = make_cluster_spec(maintainer, launch.generation, &error)) < 0)
 		tfc__log(maintainer->ctx, TFC_LOG_ERROR, "cluster", maintainer->info.id,
 			 "cannot make the cluster spec: %s", error.text);
 	if (code < 0) {
@@ -76,7 +90,8 @@ static void order_launch(struct tfc__maintainer *maintainer, uint32_t task)
 	struct agent_link *link = seen->link;
 	const struct tfc__task_order spec = {.kind = TFC__ORDER_SPEC,
 					     .generation = launch.generation,
-					     .spec = maintainer->spec};
+					     .spec = maintainer->spec,
+					     .hosts = (const char *const *)maintainer->hosts.items};
 	const struct tfc__task_order env = {.kind = TFC__ORDER_ENV,
 					    .task = task,
 					    .env = tfc__maintainer_extra_env(maintainer, task)};

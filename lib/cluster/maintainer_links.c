@@ -5,21 +5,25 @@
 #include "cluster/maintainer_state.h"
 
 /* If a node has several links, the latest. */
-static struct agent_link *link_of(const struct tfc__maintainer *maintainer,
-				  const struct tfc__node_entry *node)
+static struct agent_link *latest_link(const struct tfc__maintainer *maintainer,
+				      const struct tfc__node_entry *node)
 {
 	uint32_t number = tfc__map_get(&maintainer->latest, (uintptr_t)node, UINT32_MAX);
 	return number != UINT32_MAX ? maintainer->links[number] : NULL;
 }
 
-static struct agent_link *make(struct tfc__maintainer *maintainer, struct tfc__node_entry *node)
+struct agent_link *tfc__maintainer_link(struct tfc__maintainer *maintainer,
+					struct tfc__node_entry *node)
 {
+	struct agent_link *link = latest_link(maintainer, node);
+	if (link && !link->is_lost)
+		return link;
 	size_t size = (maintainer->link_count + 1) * sizeof(struct agent_link *);
 	struct agent_link **links = realloc(maintainer->links, size);
 	if (!links)
 		return NULL;
 	maintainer->links = links;
-	struct agent_link *link = calloc(1, sizeof(*link));
+	link = calloc(1, sizeof(*link));
 	if (!link || !tfc__map_set(&maintainer->latest, (uintptr_t)node, maintainer->link_count)) {
 		free(link);
 		return NULL;
@@ -30,13 +34,6 @@ static struct agent_link *make(struct tfc__maintainer *maintainer, struct tfc__n
 	tfc__nodes_use(node);
 	links[maintainer->link_count++] = link;
 	return link;
-}
-
-struct agent_link *tfc__maintainer_link(struct tfc__maintainer *maintainer,
-					struct tfc__node_entry *node)
-{
-	struct agent_link *link = link_of(maintainer, node);
-	return link && !link->is_lost ? link : make(maintainer, node);
 }
 
 int tfc__maintainer_open_link(struct agent_link *link, tfc_error *error)
@@ -88,7 +85,7 @@ static struct agent_link *link_for_logs(struct tfc__maintainer *maintainer, cons
 					tfc_error *error)
 {
 	struct tfc__node_entry *node = tfc__nodes_find(maintainer->nodes, name);
-	struct agent_link *link = node ? link_of(maintainer, node) : NULL;
+	struct agent_link *link = node ? latest_link(maintainer, node) : NULL;
 	if (link && link->job)
 		return link;
 	if (!node || !node->member) {

@@ -29,7 +29,7 @@ struct placing {
 };
 
 /* A task that moves alone is placed without a look at the other tasks. */
-static bool make_placing(const struct tfc__maintainer *maintainer, uint32_t requested,
+static bool placing_init(const struct tfc__maintainer *maintainer, uint32_t requested,
 			 struct placing *placing)
 {
 	uint32_t first = requested == UINT32_MAX ? 0 : requested;
@@ -52,16 +52,9 @@ static bool make_placing(const struct tfc__maintainer *maintainer, uint32_t requ
 	return true;
 }
 
-static void free_placing(struct placing *placing)
-{
-	free(placing->tasks);
-	free(placing->chosen);
-	free(placing->own);
-}
-
 /* Returns the refusals that still count. When the next one expires, waiting tasks are placed
  * again. */
-static const struct tfc__link *refusals_of(struct tfc__maintainer *maintainer)
+static const struct tfc__link *current_refusals(struct tfc__maintainer *maintainer)
 {
 	uint64_t next = tfc__refusals_expire(&maintainer->refusals);
 	if (next)
@@ -69,7 +62,8 @@ static const struct tfc__link *refusals_of(struct tfc__maintainer *maintainer)
 	return &maintainer->refusals;
 }
 
-static int choose(struct tfc__maintainer *maintainer, struct placing *placing, tfc_error *error)
+static int choose_nodes(struct tfc__maintainer *maintainer, struct placing *placing,
+			tfc_error *error)
 {
 	int code = tfc__maintainer_follow(maintainer, placing->tasks, placing->count, error);
 	if (code == TFC_ENOENT && !tfc__nodes_are_fixed(maintainer->nodes))
@@ -84,7 +78,7 @@ static int choose(struct tfc__maintainer *maintainer, struct placing *placing, t
 		.count = placing->count,
 		.own = placing->own,
 		.own_count = maintainer->link_count,
-		.refusals = refusals_of(maintainer),
+		.refusals = current_refusals(maintainer),
 	};
 	code = tfc__nodes_place(maintainer->nodes, &request, error, placing->chosen);
 	for (uint32_t i = 0; code == TFC_OK && i < placing->count; i++) {
@@ -98,14 +92,16 @@ static int choose(struct tfc__maintainer *maintainer, struct placing *placing, t
 	return code;
 }
 
-static void answer(struct tfc__maintainer *maintainer, struct tfc__core_event *event,
-		   tfc_error *error)
+static void respond_to_place(struct tfc__maintainer *maintainer, struct tfc__core_event *event,
+			     tfc_error *error)
 {
 	struct placing placing;
-	int code = make_placing(maintainer, event->task, &placing)
-			   ? choose(maintainer, &placing, error)
+	int code = placing_init(maintainer, event->task, &placing)
+			   ? choose_nodes(maintainer, &placing, error)
 			   : tfc__fail_nomem(error, "cluster");
-	free_placing(&placing);
+	free(placing.tasks);
+	free(placing.chosen);
+	free(placing.own);
 	event->kind = code == TFC_OK ? TFC__CORE_PLACED : TFC__CORE_UNPLACED;
 	maintainer->is_unplaced |= code != TFC_OK;
 	event->hopeless = code == TFC_EEXHAUSTED ? TFC_END_REFUSED
@@ -147,7 +143,7 @@ bool tfc__maintainer_next_placed(struct tfc__maintainer *maintainer, tfc_error *
 		number = seen->place;
 	}
 	*ret_event = (struct tfc__core_event){.task = task, .number = number};
-	answer(maintainer, ret_event, error);
+	respond_to_place(maintainer, ret_event, error);
 	return true;
 }
 
@@ -178,7 +174,7 @@ int tfc__maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc_
 
 /* ---- capacity */
 
-static const struct tfc__role *role_of(const struct tfc__maintainer *maintainer, uint32_t task)
+static const struct tfc__role *task_role(const struct tfc__maintainer *maintainer, uint32_t task)
 {
 	uint32_t index;
 	return tfc__job_task_role(maintainer->info.job, task, &index);
@@ -187,9 +183,9 @@ static const struct tfc__role *role_of(const struct tfc__maintainer *maintainer,
 void tfc__maintainer_acquire(struct tfc__maintainer *maintainer, uint32_t task,
 			     struct agent_link *link)
 {
-	const struct tfc__role *role = role_of(maintainer, task);
+	const struct tfc__role *role = task_role(maintainer, task);
 	tfc__maintainer_release(maintainer, task);
-	maintainer->seen[task].taken = link;
+	maintainer->seen[task].capacity_link = link;
 	link->tasks++;
 	link->pooled_tasks += tfc__place_is_pooled(maintainer->info.job, role);
 	tfc__nodes_acquire(link->node, role);
@@ -197,11 +193,11 @@ void tfc__maintainer_acquire(struct tfc__maintainer *maintainer, uint32_t task,
 
 void tfc__maintainer_release(struct tfc__maintainer *maintainer, uint32_t task)
 {
-	const struct tfc__role *role = role_of(maintainer, task);
-	struct agent_link *link = maintainer->seen[task].taken;
+	const struct tfc__role *role = task_role(maintainer, task);
+	struct agent_link *link = maintainer->seen[task].capacity_link;
 	if (!link)
 		return;
-	maintainer->seen[task].taken = NULL;
+	maintainer->seen[task].capacity_link = NULL;
 	link->tasks--;
 	link->pooled_tasks -= tfc__place_is_pooled(maintainer->info.job, role);
 	tfc__nodes_release(link->node, role);
@@ -209,7 +205,7 @@ void tfc__maintainer_release(struct tfc__maintainer *maintainer, uint32_t task)
 
 /* ---- changes of nodes */
 
-static void drain(struct tfc__maintainer *maintainer, struct agent_link *link)
+static void drain_link(struct tfc__maintainer *maintainer, struct agent_link *link)
 {
 	char text[128];
 	link->is_drained = true;
@@ -230,7 +226,7 @@ void tfc__maintainer_on_nodes(struct tfc__observer *user, const void *event)
 		if (!is_draining)
 			link->is_drained = false;
 		else if (!link->is_drained && !link->is_lost)
-			drain(maintainer, link);
+			drain_link(maintainer, link);
 	}
 	if (maintainer->is_unplaced || maintainer->gang_place ||
 	    !tfc__list_is_empty(&maintainer->placings)) {

@@ -5,8 +5,8 @@
 #include "base/strv.h"
 #include "cluster/maintainer_state.h"
 
-static void add_task(const struct tfc__maintainer *maintainer,
-		     const struct tfc__core_action *action, struct tfc__journal_entry *entry)
+static void entry_add_task(const struct tfc__maintainer *maintainer,
+			   const struct tfc__core_action *action, struct tfc__journal_entry *entry)
 {
 	const struct seen *seen = &maintainer->seen[action->task];
 	bool has_run = action->state >= TFC_TASK_RUNNING;
@@ -27,7 +27,8 @@ static void add_task(const struct tfc__maintainer *maintainer,
 /* Maximum number of failures listed; of the others only the number is given. */
 #define IGNORED_MAX 32
 
-static void add_ignored(const struct tfc__maintainer *maintainer, struct tfc__journal_entry *entry)
+static void entry_add_ignored(const struct tfc__maintainer *maintainer,
+			      struct tfc__journal_entry *entry)
 {
 	struct tfc__strv lines = {0};
 	uint32_t more = 0;
@@ -46,10 +47,10 @@ static void add_ignored(const struct tfc__maintainer *maintainer, struct tfc__jo
 	tfc__strv_fini(&lines);
 }
 
-static void add_end(const struct tfc__maintainer *maintainer, const struct tfc__core_action *action,
-		    struct tfc__journal_entry *entry)
+static void entry_add_end(const struct tfc__maintainer *maintainer,
+			  const struct tfc__core_action *action, struct tfc__journal_entry *entry)
 {
-	add_ignored(maintainer, entry);
+	entry_add_ignored(maintainer, entry);
 	if (action->task == UINT32_MAX)
 		return;
 	const struct agent_link *link = maintainer->seen[action->task].link;
@@ -58,6 +59,8 @@ static void add_end(const struct tfc__maintainer *maintainer, const struct tfc__
 	entry->node = link->node->name;
 	if (link->job && link->ops->log_tail(link->job, action->task, &entry->log_tail) < 0)
 		entry->log_tail = NULL;
+	if (action->state == TFC_JOB_FAILED)
+		entry->error_line = maintainer->seen[action->task].error_line;
 }
 
 void tfc__maintainer_notify(struct tfc__maintainer *maintainer, uint32_t kind,
@@ -76,11 +79,11 @@ void tfc__maintainer_notify(struct tfc__maintainer *maintainer, uint32_t kind,
 		.text = (char *)action->text,
 	};
 	if (kind == TFC_EVENT_TASK)
-		add_task(maintainer, action, &entry);
+		entry_add_task(maintainer, action, &entry);
 	else
 		entry.job_state = action->state;
 	if (kind == TFC_EVENT_END)
-		add_end(maintainer, action, &entry);
+		entry_add_end(maintainer, action, &entry);
 	if (tfc__journal_add(maintainer->journal, &entry) < 0)
 		tfc__log(maintainer->ctx, TFC_LOG_ERROR, "cluster", maintainer->info.id,
 			 "cannot report an event to its subscribers: out of memory");

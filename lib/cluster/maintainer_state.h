@@ -48,20 +48,21 @@ struct launch {
 
 /* What the agents reported about a task's latest attempt. */
 struct seen {
-	struct agent_link *link;  /* NULL: not placed yet */
-	struct agent_link *taken; /* of the node whose capacity the task uses; NULL: none */
-	char *address;            /* NULL: none */
+	struct agent_link *link;          /* NULL: not placed yet */
+	struct agent_link *capacity_link; /* of the node whose capacity the task uses; NULL: none */
+	char *address;                    /* NULL: none */
 	int32_t pid;
 	uint32_t isolation;
 	uint64_t started_ns; /* tfc__now */
 	bool is_stopped;     /* the maintainer has stopped or signaled it */
+	char *error_line;    /* of the latest attempt that failed; NULL: none is known */
 	uint64_t log_end;    /* where the task's log on this node ends; 0: it has none */
-	/* A PLACE for this task alone, in the maintainer's placings until it is answered; and its
-	 * number. */
+	/* A PLACE for this task alone, in the maintainer's placings until it has a response; and
+	 * its number. */
 	struct tfc__link placing;
 	uint32_t place;
 	struct launch launch;
-	/* A request that could not be made: its answer comes in a turn of its own. In the
+	/* A request that could not be made: its response comes in a turn of its own. In the
 	 * maintainer's failures. */
 	struct tfc__link failure_link;
 	enum tfc__task_event_kind failed; /* REFUSED, HOLD_FAILED, STACKED */
@@ -80,6 +81,7 @@ struct tfc__maintainer {
 	struct tfc__journal *journal;
 	struct tfc__core *core;
 	tfc_spec *spec;
+	struct tfc__strv hosts;      /* made with `spec`: the addresses of the roles outside it */
 	uint32_t spec_generation;    /* the generation of `spec`; 0: another one is needed */
 	struct seen *seen;           /* per task */
 	struct following *following; /* NULL: no upstream is followed */
@@ -90,7 +92,7 @@ struct tfc__maintainer {
 	struct tfc__link placings;
 	struct tfc__link launches; /* in the order of their marks */
 	struct tfc__link failures;
-	uint32_t *placed; /* per task: the answer to PLACE */
+	uint32_t *placed; /* per task: the response to PLACE */
 	struct tfc__link refusals;
 	struct tfc__timer timer;
 	struct tfc__work first_step;
@@ -134,7 +136,7 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *event);
 void tfc__maintainer_order(struct tfc__maintainer *maintainer, uint32_t node,
 			   const struct tfc__task_order *order);
 void tfc__maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
-			  enum tfc__task_event_kind answer, uint32_t number,
+			  enum tfc__task_event_kind response, uint32_t number,
 			  const tfc_error *error);
 void tfc__maintainer_notify_failures(struct tfc__work *work);
 
@@ -152,8 +154,8 @@ void tfc__maintainer_launch_kept(struct tfc__work *work);
 /* maintainer_place.c */
 void tfc__maintainer_note_place(struct tfc__maintainer *maintainer,
 				const struct tfc__core_action *action);
-/* Computes the answer to a pending PLACE. Returns false if there is none. The event is valid until
- * the next call. */
+/* Computes the response to a pending PLACE. Returns false if there is none. The event is valid
+ * until the next call. */
 bool tfc__maintainer_next_placed(struct tfc__maintainer *maintainer, tfc_error *error,
 				 struct tfc__core_event *ret_event);
 void tfc__maintainer_acquire(struct tfc__maintainer *maintainer, uint32_t task,
@@ -168,7 +170,7 @@ int tfc__maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc_
 int tfc__maintainer_follow_begin(struct tfc__maintainer *maintainer, tfc_error *error);
 void tfc__maintainer_follow_end(struct tfc__maintainer *maintainer);
 /* Called before these tasks are placed: assigns each worker its partitions and the node that it
- * should run on. TFC_EAGAIN: the host must answer first. */
+ * should run on. TFC_EAGAIN: the host must respond first. */
 int tfc__maintainer_follow(struct tfc__maintainer *maintainer, const uint32_t *tasks,
 			   uint32_t task_count, tfc_error *error);
 /* Per task of the job: the node that it must run on, or NULL. NULL: all tasks may run anywhere. */

@@ -29,14 +29,9 @@ struct following {
 	const struct tfc__upstream *response; /* while tasks are placed */
 };
 
-static const tfc_job *job_of(const struct following *following)
+static const tfc_job *following_job(const struct following *following)
 {
 	return following->maintainer->info.job;
-}
-
-static bool has_share(const struct following *following)
-{
-	return following->parts[0].partitions != NULL;
 }
 
 /* ---- changes */
@@ -63,7 +58,7 @@ static void move_workers(struct following *following)
 	const struct tfc__upstream *response;
 	tfc_error error = TFC_ERROR_INIT;
 	char text[160];
-	if (tfc__upstreams_get(following->upstreams, job_of(following)->upstream, &error,
+	if (tfc__upstreams_get(following->upstreams, following_job(following)->upstream, &error,
 			       &response) < 0 ||
 	    tfc__upstream_share(response, following->count, &shares) < 0)
 		return; /* the next change retries */
@@ -84,11 +79,12 @@ static void on_upstream_event(struct tfc__observer *watch, const void *event)
 	struct following *following = tfc__container_of(watch, struct following, watch);
 	const struct tfc__upstream_event *upstream_event = event;
 	struct tfc__maintainer *maintainer = following->maintainer;
-	if (maintainer->end || strcmp(upstream_event->name, job_of(following)->upstream) != 0)
+	if (maintainer->end ||
+	    strcmp(upstream_event->name, following_job(following)->upstream) != 0)
 		return;
 	maintainer->busy++;
-	if (upstream_event->is_changed && has_share(following) &&
-	    job_of(following)->on_upstream_change == TFC__UPSTREAM_RESTART)
+	if (upstream_event->is_changed && following->parts[0].partitions &&
+	    following_job(following)->on_upstream_change == TFC__UPSTREAM_RESTART)
 		move_workers(following);
 	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_ROOM});
 	maintainer->busy--;
@@ -97,12 +93,12 @@ static void on_upstream_event(struct tfc__observer *watch, const void *event)
 
 /* ---- assigning partitions */
 
-static bool is_worker(const struct following *following, uint32_t task)
+static bool is_following_worker(const struct following *following, uint32_t task)
 {
 	return task >= following->first && task - following->first < following->count;
 }
 
-static bool set_text(char **field, const char *text)
+static bool replace_text(char **field, const char *text)
 {
 	char *copy = text ? strdup(text) : NULL;
 	if (text && !copy)
@@ -112,72 +108,101 @@ static bool set_text(char **field, const char *text)
 	return true;
 }
 
-static int share_out(struct following *following, const uint32_t *tasks, uint32_t task_count)
+static int assign_shares(struct following *following, const uint32_t *tasks, uint32_t task_count)
 {
 	struct tfc__upstream_share *shares;
 	bool is_whole = true;
 	if (tfc__upstream_share(following->response, following->count, &shares) < 0)
 		return TFC_ENOMEM;
 	for (uint32_t i = 0; i < task_count && is_whole; i++) {
-		if (!is_worker(following, tasks[i]))
+		if (!is_following_worker(following, tasks[i]))
 			continue;
 		uint32_t worker = tasks[i] - following->first;
-		is_whole = set_text(&following->wanted[tasks[i]], shares[worker].node) &&
-			   set_text(&following->parts[worker].partitions,
-				    shares[worker].partitions);
+		is_whole = replace_text(&following->wanted[tasks[i]], shares[worker].node) &&
+			   replace_text(&following->parts[worker].partitions,
+					shares[worker].partitions);
 	}
 	tfc__upstream_shares_free(shares, following->count);
 	return is_whole ? TFC_OK : TFC_ENOMEM;
 }
 
-/* Whether a list such as "0,3,7" contains the name. */
-static bool is_listed(const char *list, const char *name)
+typedef const struct tfc__upstream_partition *partition_ref;
+
+static int partition_compare_names(const void *a, const void *b)
 {
-	size_t len = strlen(name);
-	for (const char *at = list; (at = strstr(at, name)); at++)
-		if ((at == list || at[-1] == ',') && (at[len] == ',' || !at[len]))
-			return true;
-	return false;
+	const partition_ref *x = a, *y = b;
+	return strcmp((*x)->name, (*y)->name);
 }
 
-/* The node that has most of the worker's partitions; NULL: none has any. */
-static const char *home_of(const struct following *following, const char *list)
+/* key: a name in a list such as "0,3,7". */
+static int partition_compare_listed(const void *key, const void *partition)
 {
-	const struct tfc__upstream *response = following->response;
-	const char *home = NULL;
-	uint32_t most = 0;
-	for (uint32_t i = 0; i < response->count; i++) {
-		const char *node = response->partitions[i].node;
-		uint32_t here = 0;
-		if (!node || !is_listed(list, response->partitions[i].name))
-			continue;
-		for (uint32_t j = i; j < response->count; j++)
-			here += is_same_text(response->partitions[j].node, node) &&
-				is_listed(list, response->partitions[j].name);
-		if (here > most) {
-			home = node;
-			most = here;
+	const char *listed = key, *name = (*(const partition_ref *)partition)->name;
+	size_t len = strcspn(listed, ",");
+	int order = strncmp(listed, name, len);
+	return order ? order : -(name[len] != '\0');
+}
+
+static int partition_compare_nodes(const void *a, const void *b)
+{
+	const partition_ref *x = a, *y = b;
+	int order = strcmp((*x)->node, (*y)->node);
+	return order ? order : (*x > *y) - (*x < *y);
+}
+
+/* The node that has most of the listed partitions; of several ones the owner of the first
+ * partition; NULL: none has any. by_name: all partitions; owned: memory for as many. */
+static const char *find_home_node(const char *list, const partition_ref *by_name, uint32_t count,
+				  partition_ref *owned)
+{
+	partition_ref home = NULL; /* the first one there */
+	uint32_t owned_count = 0, most = 0;
+	for (const char *name = list; *name; name += strcspn(name, ","), name += *name == ',') {
+		const partition_ref *found = bsearch(name, by_name, count, sizeof(*by_name),
+						     partition_compare_listed);
+		if (found && (*found)->node)
+			owned[owned_count++] = *found;
+	}
+	qsort(owned, owned_count, sizeof(*owned), partition_compare_nodes);
+	for (uint32_t first = 0, end = 0; first < owned_count; first = end) {
+		while (end < owned_count && strcmp(owned[end]->node, owned[first]->node) == 0)
+			end++;
+		if (end - first > most || (end - first == most && owned[first] < home)) {
+			home = owned[first];
+			most = end - first;
 		}
 	}
-	return home;
+	return home ? home->node : NULL;
 }
 
 static int keep_shares(struct following *following, const uint32_t *tasks, uint32_t task_count)
 {
-	for (uint32_t i = 0; i < task_count; i++) {
-		if (!is_worker(following, tasks[i]))
+	const struct tfc__upstream *response = following->response;
+	partition_ref *by_name = calloc(response->count, sizeof(*by_name));
+	partition_ref *owned = calloc(response->count, sizeof(*owned));
+	bool is_whole = by_name && owned;
+	for (uint32_t i = 0; is_whole && i < response->count; i++)
+		by_name[i] = &response->partitions[i];
+	if (is_whole)
+		qsort(by_name, response->count, sizeof(*by_name), partition_compare_names);
+	for (uint32_t i = 0; is_whole && i < task_count; i++) {
+		if (!is_following_worker(following, tasks[i]))
 			continue;
 		const struct part *part = &following->parts[tasks[i] - following->first];
-		if (!set_text(&following->wanted[tasks[i]], home_of(following, part->partitions)))
-			return TFC_ENOMEM;
+		is_whole = replace_text(&following->wanted[tasks[i]],
+					find_home_node(part->partitions, by_name, response->count,
+						       owned));
 	}
-	return TFC_OK;
+	free(by_name);
+	free(owned);
+	return is_whole ? TFC_OK : TFC_ENOMEM;
 }
 
-static bool is_known(const struct following *following, const uint32_t *tasks, uint32_t task_count)
+static bool is_share_known(const struct following *following, const uint32_t *tasks,
+			   uint32_t task_count)
 {
 	for (uint32_t i = 0; i < task_count; i++)
-		if (is_worker(following, tasks[i]) &&
+		if (is_following_worker(following, tasks[i]) &&
 		    !following->parts[tasks[i] - following->first].partitions)
 			return false;
 	return true;
@@ -188,7 +213,7 @@ static uint32_t count_workers(const struct following *following, const uint32_t 
 {
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < task_count; i++)
-		count += is_worker(following, tasks[i]);
+		count += is_following_worker(following, tasks[i]);
 	return count;
 }
 
@@ -199,12 +224,12 @@ int tfc__maintainer_follow(struct tfc__maintainer *maintainer, const uint32_t *t
 	uint32_t workers = following ? count_workers(following, tasks, task_count) : 0;
 	if (!workers)
 		return TFC_OK;
-	int code = tfc__upstreams_get(following->upstreams, job_of(following)->upstream, error,
-				      &following->response);
+	int code = tfc__upstreams_get(following->upstreams, following_job(following)->upstream,
+				      error, &following->response);
 	if (code < 0)
 		return code;
-	if (workers == following->count || !is_known(following, tasks, task_count))
-		code = share_out(following, tasks, task_count);
+	if (workers == following->count || !is_share_known(following, tasks, task_count))
+		code = assign_shares(following, tasks, task_count);
 	else
 		code = keep_shares(following, tasks, task_count);
 	return code < 0 ? tfc__fail_nomem(error, "cluster") : TFC_OK;
@@ -218,7 +243,7 @@ const char *const *tfc__maintainer_wanted(const struct tfc__maintainer *maintain
 int tfc__maintainer_followed(struct tfc__maintainer *maintainer, uint32_t task, const char *node)
 {
 	struct following *following = maintainer->following;
-	if (!following || !is_worker(following, task))
+	if (!following || !is_following_worker(following, task))
 		return TFC_OK;
 	struct part *part = &following->parts[task - following->first];
 	const struct tfc__upstream_share share = {.partitions = part->partitions};
@@ -237,7 +262,7 @@ const char *const *tfc__maintainer_extra_env(const struct tfc__maintainer *maint
 					     uint32_t task)
 {
 	const struct following *following = maintainer->following;
-	if (!following || !is_worker(following, task))
+	if (!following || !is_following_worker(following, task))
 		return NULL;
 	return (const char *const *)following->parts[task - following->first].env.items;
 }

@@ -38,7 +38,7 @@ struct tfc__upstreams *tfc__nodes_upstreams(const struct tfc__nodes *nodes)
 
 /* ---- entries */
 
-static void free_entry(struct tfc__node_entry *node)
+static void node_free(struct tfc__node_entry *node)
 {
 	tfc__list_remove(&node->link);
 	tfc__name_remove(&node->named);
@@ -46,10 +46,10 @@ static void free_entry(struct tfc__node_entry *node)
 	free(node);
 }
 
-static void free_if_unused(struct tfc__node_entry *node)
+static void node_free_if_unused(struct tfc__node_entry *node)
 {
 	if (!node->member && node->users == 0)
-		free_entry(node);
+		node_free(node);
 }
 
 struct tfc__node_entry *tfc__nodes_find(struct tfc__nodes *nodes, const char *name)
@@ -58,7 +58,7 @@ struct tfc__node_entry *tfc__nodes_find(struct tfc__nodes *nodes, const char *na
 	return named ? tfc__container_of(named, struct tfc__node_entry, named) : NULL;
 }
 
-static int add(struct tfc__nodes *nodes, const struct tfc__member *member)
+static int nodes_add_member(struct tfc__nodes *nodes, const struct tfc__member *member)
 {
 	struct tfc__node_entry *node = tfc__nodes_find(nodes, member->name);
 	if (!node) {
@@ -77,37 +77,38 @@ static int add(struct tfc__nodes *nodes, const struct tfc__member *member)
 }
 
 /* Adds members without an entry, also those for which there was no memory before. */
-static int add_missing(struct tfc__nodes *nodes)
+static int nodes_add_missing(struct tfc__nodes *nodes)
 {
 	int code = TFC_OK;
 	TFC__LIST_EACH (link, tfc__members_all(nodes->members)) {
 		const struct tfc__member *member = tfc__container_of(link, const struct tfc__member,
 								     link);
 		const struct tfc__node_entry *node = tfc__nodes_find(nodes, member->name);
-		if (!member->is_out && (!node || !node->member) && add(nodes, member) < 0)
+		if (!member->is_out && (!node || !node->member) &&
+		    nodes_add_member(nodes, member) < 0)
 			code = TFC_ENOMEM;
 	}
 	return code;
 }
 
-static void on_member(struct tfc__observer *watch, const void *event)
+static void on_member_event(struct tfc__observer *watch, const void *event)
 {
 	struct tfc__nodes *nodes = tfc__container_of(watch, struct tfc__nodes, watch);
 	const struct tfc__member_event *what = event;
 	struct tfc__node_entry *node = tfc__nodes_find(nodes, what->member->name);
 	if (what->change == TFC__MEMBER_REMOVED && node && node->member == what->member) {
 		node->member = NULL;
-		free_if_unused(node);
+		node_free_if_unused(node);
 	}
 	tfc__work_schedule(&nodes->changed);
 }
 
 /* ---- notifying observers */
 
-static void notify_users(struct tfc__work *work)
+static void nodes_notify(struct tfc__work *work)
 {
 	struct tfc__nodes *nodes = tfc__container_of(work, struct tfc__nodes, changed);
-	if (add_missing(nodes) < 0)
+	if (nodes_add_missing(nodes) < 0)
 		tfc__nodes_try_later(nodes);
 	tfc__observers_notify(&nodes->users, NULL);
 }
@@ -121,7 +122,7 @@ void tfc__nodes_try_at(struct tfc__nodes *nodes, uint64_t at)
 }
 
 /* Nodes that counted as full may have room again. Sets the timer for the next one. */
-static void on_timer(struct tfc__timer *timer)
+static void on_nodes_timer(struct tfc__timer *timer)
 {
 	struct tfc__nodes *nodes = tfc__container_of(timer, struct tfc__nodes, timer);
 	uint64_t now = tfc__now();
@@ -158,11 +159,11 @@ int tfc__nodes_open(tfc_ctx *ctx, struct tfc__members *members, tfc__agent_of_fn
 	tfc__list_init(&nodes->all);
 	tfc__names_init(&nodes->names);
 	tfc__observers_init(&nodes->users);
-	tfc__observer_init(&nodes->watch, on_member);
-	tfc__work_init(&nodes->changed, ctx, notify_users);
-	tfc__timer_init(&nodes->timer, ctx, on_timer);
+	tfc__observer_init(&nodes->watch, on_member_event);
+	tfc__work_init(&nodes->changed, ctx, nodes_notify);
+	tfc__timer_init(&nodes->timer, ctx, on_nodes_timer);
 	tfc__members_watch(members, &nodes->watch);
-	if (add_missing(nodes) < 0) {
+	if (nodes_add_missing(nodes) < 0) {
 		tfc__nodes_close(nodes);
 		return tfc__fail_nomem(error, "cluster");
 	}
@@ -178,7 +179,7 @@ void tfc__nodes_close(struct tfc__nodes *nodes)
 	tfc__work_cancel(&nodes->changed);
 	tfc__timer_cancel(&nodes->timer);
 	TFC__LIST_EACH (link, &nodes->all)
-		free_entry(tfc__container_of(link, struct tfc__node_entry, link));
+		node_free(tfc__container_of(link, struct tfc__node_entry, link));
 	free(nodes);
 }
 
@@ -266,7 +267,7 @@ void tfc__nodes_use(struct tfc__node_entry *node)
 void tfc__nodes_unuse(struct tfc__node_entry *node)
 {
 	node->users--;
-	free_if_unused(node);
+	node_free_if_unused(node);
 }
 
 /* ---- capacity */

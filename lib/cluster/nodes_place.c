@@ -9,7 +9,8 @@
 #include "cluster/refusals.h"
 
 /* A node that counts as full has no free slots, whatever is in use. */
-static void fill(const struct tfc__node_entry *node, uint64_t now, struct tfc__place_node *place)
+static void init_place_node(const struct tfc__node_entry *node, uint64_t now,
+			    struct tfc__place_node *place)
 {
 	*place = (struct tfc__place_node){
 		.member = node->member,
@@ -24,13 +25,13 @@ static void fill(const struct tfc__node_entry *node, uint64_t now, struct tfc__p
 
 /* A node cannot be used if there is no connection, or if it counts as full and has no limit of
  * slots. */
-static bool is_hidden(const struct tfc__node_entry *node, uint64_t now)
+static bool is_node_hidden(const struct tfc__node_entry *node, uint64_t now)
 {
 	bool is_full = node->full_until > now && node->member && node->member->slots == 0;
 	return is_full || !tfc__nodes_agent(node).ops;
 }
 
-static uint64_t seed_of(const char *id)
+static uint64_t seed_of_id(const char *id)
 {
 	uint64_t seed = 14695981039346656037ull; /* FNV-1a */
 	for (; *id; id++)
@@ -47,7 +48,7 @@ struct tables {
 	uint32_t node_count;
 };
 
-static void free_tables(struct tables *tables)
+static void place_tables_free(struct tables *tables)
 {
 	free(tables->nodes);
 	free(tables->entries);
@@ -55,8 +56,8 @@ static void free_tables(struct tables *tables)
 	free(tables->chosen);
 }
 
-static bool make_tables(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
-			struct tables *tables)
+static bool place_tables_make(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
+			      struct tables *tables)
 {
 	size_t count = tfc__nodes_count(nodes);
 	*tables = (struct tables){
@@ -72,9 +73,9 @@ static bool make_tables(struct tfc__nodes *nodes, const struct tfc__nodes_reques
 		struct tfc__node_entry *node = tfc__container_of(link, struct tfc__node_entry,
 								 link);
 		node->position = UINT32_MAX;
-		if (is_hidden(node, now) || tables->node_count == count)
+		if (is_node_hidden(node, now) || tables->node_count == count)
 			continue;
-		fill(node, now, &tables->nodes[tables->node_count]);
+		init_place_node(node, now, &tables->nodes[tables->node_count]);
 		tables->nodes[tables->node_count].ports = tfc__refusals_find(request->refusals,
 									     node);
 		node->position = tables->node_count;
@@ -91,8 +92,8 @@ static bool make_tables(struct tfc__nodes *nodes, const struct tfc__nodes_reques
 }
 
 /* Fails at once if the only possible node of a task cannot be used. */
-static int find_wanted(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
-		       struct tables *tables, tfc_error *error)
+static int find_wanted_nodes(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
+			     struct tables *tables, tfc_error *error)
 {
 	char task[80];
 	for (uint32_t i = 0; i < request->count; i++) {
@@ -111,21 +112,21 @@ static int find_wanted(struct tfc__nodes *nodes, const struct tfc__nodes_request
 }
 
 /* Whether a node may accept tasks later, or have room again. */
-static bool is_anything_open(struct tfc__nodes *nodes, uint64_t now)
+static bool may_room_come(struct tfc__nodes *nodes, uint64_t now)
 {
 	TFC__LIST_EACH (link, tfc__nodes_all(nodes)) {
 		const struct tfc__node_entry *node = tfc__container_of(link, struct tfc__node_entry,
 								       link);
 		const struct tfc__member *member = node->member;
 		if (member && !member->is_out && member->state != TFC_MEMBER_LEFT &&
-		    (is_hidden(node, now) || !tfc__place_takes_tasks(member)))
+		    (is_node_hidden(node, now) || !tfc__place_takes_tasks(member)))
 			return true;
 	}
 	return false;
 }
 
-static int place_if_empty(const struct tfc__place_request *request, struct tables *tables,
-			  tfc_error *error)
+static int place_on_empty_nodes(const struct tfc__place_request *request, struct tables *tables,
+				tfc_error *error)
 {
 	for (uint32_t i = 0; i < tables->node_count; i++) {
 		struct tfc__place_node *node = &tables->nodes[i];
@@ -137,8 +138,8 @@ static int place_if_empty(const struct tfc__place_request *request, struct table
 
 /* Whether only ports are missing, and these will not be released. Overwrites the counts and ports
  * in the tables. */
-static bool is_hopeless(struct tfc__nodes *nodes, const struct tfc__place_request *request,
-			struct tables *tables)
+static bool lacks_ports_for_ever(struct tfc__nodes *nodes, const struct tfc__place_request *request,
+				 struct tables *tables)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	uint32_t lasting = 0;
@@ -148,12 +149,12 @@ static bool is_hopeless(struct tfc__nodes *nodes, const struct tfc__place_reques
 			node->ports = NULL;
 		lasting += node->ports != NULL;
 	}
-	if (!lasting || is_anything_open(nodes, tfc__now()) ||
-	    place_if_empty(request, tables, &error) != TFC_EAGAIN)
+	if (!lasting || may_room_come(nodes, tfc__now()) ||
+	    place_on_empty_nodes(request, tables, &error) != TFC_EAGAIN)
 		return false;
 	for (uint32_t i = 0; i < tables->node_count; i++)
 		tables->nodes[i].ports = NULL;
-	return place_if_empty(request, tables, &error) == TFC_OK;
+	return place_on_empty_nodes(request, tables, &error) == TFC_OK;
 }
 
 /* Whether the tasks do not fit even if the only node were empty and had all ports. Overwrites the
@@ -163,11 +164,11 @@ static bool is_unschedulable(struct tfc__nodes *nodes, const struct tfc__place_r
 {
 	struct tfc__place_request alone = *request;
 	alone.is_alone = true;
-	if (!tfc__nodes_are_fixed(nodes) || is_anything_open(nodes, tfc__now()))
+	if (!tfc__nodes_are_fixed(nodes) || may_room_come(nodes, tfc__now()))
 		return false;
 	for (uint32_t i = 0; i < tables->node_count; i++)
 		tables->nodes[i].ports = NULL;
-	return place_if_empty(&alone, tables, error) == TFC_EAGAIN;
+	return place_on_empty_nodes(&alone, tables, error) == TFC_EAGAIN;
 }
 
 int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
@@ -176,11 +177,11 @@ int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *
 	struct tables tables;
 	if (!tfc__nodes_are_known(nodes, error))
 		return TFC_EAGAIN;
-	if (!make_tables(nodes, request, &tables)) {
-		free_tables(&tables);
+	if (!place_tables_make(nodes, request, &tables)) {
+		place_tables_free(&tables);
 		return tfc__fail_nomem(error, "cluster");
 	}
-	int code = find_wanted(nodes, request, &tables, error);
+	int code = find_wanted_nodes(nodes, request, &tables, error);
 	const struct tfc__place_request place = {
 		.job = request->job,
 		.tasks = request->tasks,
@@ -188,16 +189,16 @@ int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *
 		.wanted = tables.wanted,
 		.nodes = tables.nodes,
 		.node_count = tables.node_count,
-		.seed = seed_of(request->id),
+		.seed = seed_of_id(request->id),
 	};
 	if (code == TFC_OK)
 		code = tfc__place_tasks(&place, error, tables.chosen);
-	if (code == TFC_EAGAIN && is_hopeless(nodes, &place, &tables))
+	if (code == TFC_EAGAIN && lacks_ports_for_ever(nodes, &place, &tables))
 		code = TFC_EEXHAUSTED;
 	else if (code == TFC_EAGAIN && is_unschedulable(nodes, &place, &tables, error))
 		code = TFC_ENOENT;
 	for (uint32_t i = 0; code == TFC_OK && i < request->count; i++)
 		ret_nodes[i] = tables.entries[tables.chosen[i]];
-	free_tables(&tables);
+	place_tables_free(&tables);
 	return code;
 }

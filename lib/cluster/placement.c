@@ -13,18 +13,19 @@ bool tfc__place_is_pooled(const tfc_job *job, const struct tfc__role *role)
 
 /* Ports are considered only if a node has reported that it lacks some. Otherwise there are fewer
  * kinds of tasks. */
-static struct tfc__place_need need_of(const struct tfc__placing *place, uint32_t task)
+static struct tfc__place_need need_of_task(const struct tfc__placing *place, uint32_t task)
 {
 	uint32_t index;
 	const tfc_job *job = place->request->job;
 	const struct tfc__role *role = tfc__job_task_role(job, task, &index);
-	struct tfc__place_need need = {.memory = role->memory, .gpus = role->gpus};
-	for (uint32_t i = 0; i < place->report_count; i++) {
-		const struct tfc__place_ports *ports = place->reports[i];
-		need.is_pooled |= ports->pool != UINT32_MAX && tfc__place_is_pooled(job, role);
-		if (ports->barred[task])
+	struct tfc__place_need need = {
+		.memory = role->memory,
+		.gpus = role->gpus,
+		.is_pooled = place->is_pool_limited && tfc__place_is_pooled(job, role),
+	};
+	for (uint32_t i = 0; role->port && i < place->report_count; i++)
+		if (place->reports[i]->barred[task])
 			need.fixed = task + 1;
-	}
 	return need;
 }
 
@@ -48,7 +49,7 @@ bool tfc__place_has_label(const struct tfc__member *member, const char *label)
 	return false;
 }
 
-static bool has_labels(const struct tfc__member *member, const tfc_job *job)
+static bool has_job_labels(const struct tfc__member *member, const tfc_job *job)
 {
 	for (size_t i = 0; i < job->labels.count; i++)
 		if (!tfc__place_has_label(member, job->labels.items[i]))
@@ -56,23 +57,24 @@ static bool has_labels(const struct tfc__member *member, const tfc_job *job)
 	return true;
 }
 
-static uint64_t left_of(uint64_t all, uint64_t taken)
+static uint64_t capacity_left(uint64_t all, uint64_t used)
 {
-	return all > taken ? all - taken : 0;
+	return all > used ? all - used : 0;
 }
 
-static struct tfc__place_room room_of(const tfc_job *job, const struct tfc__place_node *node)
+static struct tfc__place_room room_of_node(const tfc_job *job, const struct tfc__place_node *node)
 {
 	const struct tfc__member *member = node->member;
 	uint32_t pool = node->ports ? node->ports->pool : UINT32_MAX;
 	return (struct tfc__place_room){
-		.is_usable = tfc__place_takes_tasks(member) && has_labels(member, job),
+		.is_usable = tfc__place_takes_tasks(member) && has_job_labels(member, job),
 		.is_cooling_down = node->is_cooling_down,
-		.slots = member->slots ? left_of(member->slots, node->tasks) : UINT64_MAX,
-		.memory = member->memory_bytes ? left_of(member->memory_bytes, node->memory)
+		.slots = member->slots ? capacity_left(member->slots, node->tasks) : UINT64_MAX,
+		.memory = member->memory_bytes ? capacity_left(member->memory_bytes, node->memory)
 					       : UINT64_MAX,
-		.gpus = (uint32_t)left_of(member->gpus, node->gpus),
-		.ports = pool == UINT32_MAX ? pool : (uint32_t)left_of(pool, node->own_pooled),
+		.gpus = (uint32_t)capacity_left(member->gpus, node->gpus),
+		.ports = pool == UINT32_MAX ? pool
+					    : (uint32_t)capacity_left(pool, node->own_pooled),
 		.barred = node->ports ? node->ports->barred : NULL,
 		.own = node->own,
 		.load = node->tasks,
@@ -111,66 +113,92 @@ void tfc__place_acquire(struct tfc__place_room *room, const struct tfc__place_ne
 
 /* ---- one task after the other, on the node that the policy prefers */
 
-static bool is_better(const struct tfc__placing *place, const struct tfc__place_room *a,
-		      const struct tfc__place_room *b)
+/* Whether the next task goes to node a rather than to b. Of equal nodes it goes to the one that the
+ * round, which begins at the seed, reaches first. */
+static bool is_node_preferred(const struct tfc__placing *place, uint32_t a, uint32_t b)
 {
 	bool is_pack = place->request->job->placement == TFC__PLACE_PACK;
-	if (a->is_cooling_down != b->is_cooling_down)
-		return b->is_cooling_down;
-	if (a->own != b->own)
-		return is_pack ? a->own > b->own : a->own < b->own;
-	return is_pack ? a->load > b->load : a->load < b->load;
+	const struct tfc__place_room *x = &place->rooms[a], *y = &place->rooms[b];
+	uint32_t first = (uint32_t)(place->request->seed % place->request->node_count);
+	if (x->is_cooling_down != y->is_cooling_down)
+		return y->is_cooling_down;
+	if (x->own != y->own)
+		return is_pack ? x->own > y->own : x->own < y->own;
+	if (x->load != y->load)
+		return is_pack ? x->load > y->load : x->load < y->load;
+	return (a >= first) != (b >= first) ? a >= first : a < b;
 }
 
-static uint32_t choose(const struct tfc__placing *place, const struct tfc__place_need *need)
+/* Moves the node at `slot` of the heap down to its place. */
+static void node_heap_sift(struct tfc__placing *place, uint32_t slot)
 {
-	uint32_t count = place->request->node_count, best = UINT32_MAX;
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t at = (uint32_t)((place->request->seed + i) % count);
-		const struct tfc__place_room *room = &place->rooms[at];
-		if (tfc__place_fit(room, need) &&
-		    (best == UINT32_MAX || is_better(place, room, &place->rooms[best])))
-			best = at;
+	uint32_t *heap = place->heap, node = heap[slot];
+	for (uint32_t child; (child = 2 * slot + 1) < place->heap_len; slot = child) {
+		if (child + 1 < place->heap_len &&
+		    is_node_preferred(place, heap[child + 1], heap[child]))
+			child++;
+		if (!is_node_preferred(place, heap[child], node))
+			break;
+		heap[slot] = heap[child];
 	}
-	return best;
+	heap[slot] = node;
 }
 
-static bool settle(struct tfc__placing *place, struct tfc__place_item *item, uint32_t node)
+/* Makes the heap of the nodes that have room for a task with this need. */
+static void node_heap_make(struct tfc__placing *place, const struct tfc__place_need *need)
 {
-	if (node >= place->request->node_count || !tfc__place_fit(&place->rooms[node], &item->need))
-		return false;
-	tfc__place_acquire(&place->rooms[node], &item->need, 1);
-	item->node = node;
-	return true;
+	place->heap_len = 0;
+	for (uint32_t i = 0; i < place->request->node_count; i++)
+		if (tfc__place_fit(&place->rooms[i], need))
+			place->heap[place->heap_len++] = i;
+	for (uint32_t slot = place->heap_len / 2; slot-- > 0;)
+		node_heap_sift(place, slot);
 }
 
 /* Places the tasks that may run on one node only; clears the node of all others. Returns NULL, or
  * the task that does not fit. */
-static struct tfc__place_item *settle_wanted(struct tfc__placing *place)
+static struct tfc__place_item *place_wanted(struct tfc__placing *place)
 {
 	const uint32_t *wanted = place->request->wanted;
 	for (uint32_t i = 0; i < place->request->task_count; i++) {
 		struct tfc__place_item *item = &place->items[i];
 		uint32_t node = wanted ? wanted[item->position] : UINT32_MAX;
 		item->node = UINT32_MAX;
-		if (node != UINT32_MAX && !settle(place, item, node))
+		if (node == UINT32_MAX)
+			continue;
+		if (node >= place->request->node_count ||
+		    !tfc__place_fit(&place->rooms[node], &item->need))
 			return item;
+		tfc__place_acquire(&place->rooms[node], &item->need, 1);
+		item->node = node;
 	}
 	return NULL;
 }
 
-/* Returns NULL, or the first task that does not fit. */
-static struct tfc__place_item *settle_others(struct tfc__placing *place)
+/* Places all other tasks. Tasks of one kind follow each other, so a node that has no room for one
+ * of them is not considered for the next. Returns NULL, or the first task that does not fit. */
+static struct tfc__place_item *place_others(struct tfc__placing *place)
 {
+	const struct tfc__place_need *need = NULL; /* that the heap was made for */
 	for (uint32_t i = 0; i < place->request->task_count; i++) {
 		struct tfc__place_item *item = &place->items[i];
-		if (item->node == UINT32_MAX && !settle(place, item, choose(place, &item->need)))
+		if (item->node != UINT32_MAX)
+			continue;
+		if (!need || tfc__place_compare_needs(need, &item->need) != 0)
+			node_heap_make(place, &item->need);
+		need = &item->need;
+		if (!place->heap_len)
 			return item;
+		item->node = place->heap[0];
+		tfc__place_acquire(&place->rooms[item->node], need, 1);
+		if (!tfc__place_fit(&place->rooms[item->node], need))
+			place->heap[0] = place->heap[--place->heap_len];
+		node_heap_sift(place, 0);
 	}
 	return NULL;
 }
 
-static void begin_again(struct tfc__placing *place, bool uses_cooling_down)
+static void reset_rooms(struct tfc__placing *place, bool uses_cooling_down)
 {
 	for (uint32_t i = 0; i < place->request->node_count; i++) {
 		place->rooms[i] = place->empty_rooms[i];
@@ -180,61 +208,68 @@ static void begin_again(struct tfc__placing *place, bool uses_cooling_down)
 }
 
 /* Returns NULL, or the task that does not fit. */
-static struct tfc__place_item *try(struct tfc__placing *place, bool uses_cooling_down)
+static struct tfc__place_item *place_try(struct tfc__placing *place, bool uses_cooling_down)
 {
 	struct tfc__place_item *failed;
-	begin_again(place, uses_cooling_down);
-	failed = settle_wanted(place);
+	reset_rooms(place, uses_cooling_down);
+	failed = place_wanted(place);
 	if (failed)
 		return failed;
-	failed = settle_others(place);
+	failed = place_others(place);
 	if (!failed)
 		return NULL;
-	begin_again(place, uses_cooling_down);
-	settle_wanted(place);
+	reset_rooms(place, uses_cooling_down);
+	place_wanted(place);
 	return tfc__place_search(place) ? NULL : failed;
 }
 
 /* ---- the request */
 
-static int by_need(const void *a, const void *b)
+int tfc__place_compare_needs(const struct tfc__place_need *a, const struct tfc__place_need *b)
 {
-	const struct tfc__place_item *x = a, *y = b;
-	if (x->need.gpus != y->need.gpus)
-		return x->need.gpus > y->need.gpus ? -1 : 1;
-	if (x->need.memory != y->need.memory)
-		return x->need.memory > y->need.memory ? -1 : 1;
-	if (x->need.is_pooled != y->need.is_pooled)
-		return x->need.is_pooled ? -1 : 1;
-	if (x->need.fixed != y->need.fixed)
-		return x->need.fixed > y->need.fixed ? -1 : 1;
-	return x->task < y->task ? -1 : 1;
+	if (a->gpus != b->gpus)
+		return a->gpus > b->gpus ? -1 : 1;
+	if (a->memory != b->memory)
+		return a->memory > b->memory ? -1 : 1;
+	if (a->is_pooled != b->is_pooled)
+		return a->is_pooled ? -1 : 1;
+	return a->fixed != b->fixed ? (a->fixed > b->fixed ? -1 : 1) : 0;
 }
 
-static void list_items(struct tfc__placing *place)
+static int compare_place_items(const void *a, const void *b)
+{
+	const struct tfc__place_item *x = a, *y = b;
+	int order = tfc__place_compare_needs(&x->need, &y->need);
+	return order ? order : (x->task < y->task ? -1 : 1);
+}
+
+static void place_list_items(struct tfc__placing *place)
 {
 	for (uint32_t i = 0; i < place->request->task_count; i++) {
 		uint32_t task = place->request->tasks[i];
 		place->items[i] = (struct tfc__place_item){
 			.task = task,
 			.position = i,
-			.need = need_of(place, task),
+			.need = need_of_task(place, task),
 		};
 	}
-	qsort(place->items, place->request->task_count, sizeof(place->items[0]), by_need);
+	qsort(place->items, place->request->task_count, sizeof(place->items[0]),
+	      compare_place_items);
 }
 
-static void list_nodes(struct tfc__placing *place)
+static void place_list_nodes(struct tfc__placing *place)
 {
 	for (uint32_t i = 0; i < place->request->node_count; i++) {
 		const struct tfc__place_node *node = &place->request->nodes[i];
-		place->empty_rooms[i] = room_of(place->request->job, node);
-		if (node->ports)
-			place->reports[place->report_count++] = node->ports;
+		place->empty_rooms[i] = room_of_node(place->request->job, node);
+		if (!node->ports)
+			continue;
+		place->reports[place->report_count++] = node->ports;
+		place->is_pool_limited |= node->ports->pool != UINT32_MAX;
 	}
 }
 
-static void take_over(const struct tfc__placing *place, uint32_t *ret_nodes)
+static void place_apply(const struct tfc__placing *place, uint32_t *ret_nodes)
 {
 	for (uint32_t i = 0; i < place->request->task_count; i++) {
 		const struct tfc__place_item *item = &place->items[i];
@@ -254,25 +289,27 @@ int tfc__place_tasks(const struct tfc__place_request *request, tfc_error *error,
 		.reports = calloc(request->node_count + 1, sizeof(struct tfc__place_ports *)),
 		.empty_rooms = calloc(request->node_count + 1, sizeof(place.rooms[0])),
 		.rooms = calloc(request->node_count + 1, sizeof(place.rooms[0])),
+		.heap = calloc(request->node_count + 1, sizeof(place.heap[0])),
 		.items = calloc(request->task_count + 1, sizeof(place.items[0])),
 	};
 	int code = TFC_OK;
-	if (!place.reports || !place.empty_rooms || !place.rooms || !place.items) {
+	if (!place.reports || !place.empty_rooms || !place.rooms || !place.heap || !place.items) {
 		code = tfc__fail_nomem(error, "cluster");
 	} else {
-		list_nodes(&place);
-		list_items(&place);
-		const struct tfc__place_item *failed = try(&place, false);
+		place_list_nodes(&place);
+		place_list_items(&place);
+		const struct tfc__place_item *failed = place_try(&place, false);
 		if (failed)
-			failed = try(&place, true);
+			failed = place_try(&place, true);
 		if (failed)
 			code = tfc__place_explain(&place, failed, error);
 		else
-			take_over(&place, ret_nodes);
+			place_apply(&place, ret_nodes);
 	}
 	free(place.reports);
 	free(place.empty_rooms);
 	free(place.rooms);
+	free(place.heap);
 	free(place.items);
 	return code;
 }

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #define WAIT(error, ...) tfc__fail(error, TFC_EAGAIN, "cluster", 0, __VA_ARGS__)
 
 struct explain {
@@ -15,33 +17,17 @@ struct explain {
 	tfc_error *error;
 };
 
-/* "8 GiB", "1.5 GiB" */
-static void write_size(uint64_t bytes, char ret_text[32])
-{
-	static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
-	double size = (double)bytes;
-	size_t unit = 0;
-	for (; size >= 1024 && unit < 5; unit++)
-		size /= 1024;
-	uint64_t tenths = (uint64_t)(size * 10);
-	if (tenths % 10)
-		snprintf(ret_text, 32, "%llu.%llu %s", (unsigned long long)tenths / 10,
-			 (unsigned long long)tenths % 10, units[unit]);
-	else
-		snprintf(ret_text, 32, "%llu %s", (unsigned long long)tenths / 10, units[unit]);
-}
-
-static const struct tfc__member *member_at(const struct explain *explain, uint32_t i)
+static const struct tfc__member *explain_member(const struct explain *explain, uint32_t i)
 {
 	return explain->place->request->nodes[i].member;
 }
 
-static bool is_usable(const struct explain *explain, uint32_t i)
+static bool is_node_usable(const struct explain *explain, uint32_t i)
 {
 	return explain->place->empty_rooms[i].is_usable;
 }
 
-static uint32_t node_count_of(const struct explain *explain)
+static uint32_t explain_node_count(const struct explain *explain)
 {
 	return explain->place->request->node_count;
 }
@@ -56,8 +42,8 @@ static const char *plural(uint64_t count)
 static int explain_nobody(const struct explain *explain)
 {
 	uint32_t alive = 0;
-	for (uint32_t i = 0; i < node_count_of(explain); i++)
-		alive += member_at(explain, i)->state == TFC_MEMBER_ALIVE;
+	for (uint32_t i = 0; i < explain_node_count(explain); i++)
+		alive += explain_member(explain, i)->state == TFC_MEMBER_ALIVE;
 	if (alive)
 		return WAIT(explain->error, "no node accepts tasks: %s drained",
 			    alive == 1 ? "the only alive node is" : "all alive nodes are");
@@ -69,9 +55,9 @@ static int explain_labels(const struct explain *explain)
 	const tfc_job *job = explain->place->request->job;
 	for (size_t i = 0; i < job->labels.count; i++) {
 		bool is_there = false;
-		for (uint32_t j = 0; j < node_count_of(explain); j++)
-			is_there |= tfc__place_takes_tasks(member_at(explain, j)) &&
-				    tfc__place_has_label(member_at(explain, j),
+		for (uint32_t j = 0; j < explain_node_count(explain); j++)
+			is_there |= tfc__place_takes_tasks(explain_member(explain, j)) &&
+				    tfc__place_has_label(explain_member(explain, j),
 							 job->labels.items[i]);
 		if (!is_there)
 			return WAIT(explain->error,
@@ -87,10 +73,10 @@ static int explain_labels(const struct explain *explain)
 static uint32_t most_gpus(const struct explain *explain, bool is_free)
 {
 	uint32_t most = 0;
-	for (uint32_t i = 0; i < node_count_of(explain); i++) {
+	for (uint32_t i = 0; i < explain_node_count(explain); i++) {
 		uint32_t gpus = is_free ? explain->place->empty_rooms[i].gpus
-					: member_at(explain, i)->gpus;
-		if (is_usable(explain, i) && gpus > most)
+					: explain_member(explain, i)->gpus;
+		if (is_node_usable(explain, i) && gpus > most)
 			most = gpus;
 	}
 	return most;
@@ -100,13 +86,13 @@ static uint32_t most_gpus(const struct explain *explain, bool is_free)
 static uint64_t most_memory(const struct explain *explain, bool is_free)
 {
 	uint64_t most = 0;
-	for (uint32_t i = 0; i < node_count_of(explain); i++) {
-		const struct tfc__member *member = member_at(explain, i);
+	for (uint32_t i = 0; i < explain_node_count(explain); i++) {
+		const struct tfc__member *member = explain_member(explain, i);
 		uint64_t memory = is_free ? explain->place->empty_rooms[i].memory
 					  : member->memory_bytes;
 		if (!is_free && !memory)
 			memory = UINT64_MAX;
-		if (is_usable(explain, i) && memory > most)
+		if (is_node_usable(explain, i) && memory > most)
 			most = memory;
 	}
 	return most;
@@ -126,60 +112,63 @@ static int explain_gpus(const struct explain *explain, bool is_free)
 
 static int explain_memory(const struct explain *explain, bool is_free)
 {
-	char need[32], most[32];
-	write_size(explain->item->need.memory, need);
-	write_size(most_memory(explain, is_free), most);
+	char need[TFC__MEMORY_TEXT_SIZE], most[TFC__MEMORY_TEXT_SIZE];
+	tfc__memory_text(explain->item->need.memory, need);
+	tfc__memory_text(most_memory(explain, is_free), most);
 	return WAIT(explain->error, "%s needs %s of memory on one node: the most that %s is %s",
 		    explain->task, need, is_free ? "is free on one" : "one offers", most);
 }
 
-static bool could_take(const struct explain *explain, uint32_t i)
+static bool could_run(const struct explain *explain, uint32_t i)
 {
 	const struct tfc__place_need *need = &explain->item->need;
-	const struct tfc__member *member = member_at(explain, i);
-	return is_usable(explain, i) && member->gpus >= need->gpus &&
+	const struct tfc__member *member = explain_member(explain, i);
+	return is_node_usable(explain, i) && member->gpus >= need->gpus &&
 	       (!member->memory_bytes || member->memory_bytes >= need->memory);
 }
 
 /* ---- the capacity is in use */
 
 /* Whether the node lacks only ports. */
-static bool is_portless(const struct explain *explain, uint32_t i)
+static bool lacks_only_ports(const struct explain *explain, uint32_t i)
 {
 	const struct tfc__place_need *need = &explain->item->need;
 	const struct tfc__place_room *room = &explain->place->empty_rooms[i];
 	bool is_short = need->is_pooled && room->ports != UINT32_MAX;
 	bool is_barred = need->fixed && room->barred && room->barred[need->fixed - 1];
-	return could_take(explain, i) && room->slots && (is_short || is_barred);
+	return could_run(explain, i) && room->slots && (is_short || is_barred);
 }
 
 static int explain_portless(const struct explain *explain, uint32_t i)
 {
 	return WAIT(explain->error, "cannot acquire a port for %s on node %.40s: %s", explain->task,
-		    member_at(explain, i)->name, explain->place->request->nodes[i].ports->text);
+		    explain_member(explain, i)->name,
+		    explain->place->request->nodes[i].ports->text);
 }
 
 struct sums {
 	uint64_t slots, free_slots; /* UINT64_MAX: no limit */
 	uint64_t gpus, free_gpus;
-	uint64_t needed_gpus;
+	uint64_t needed_gpus, needed_memory;
 };
 
-static struct sums sum_up(const struct explain *explain)
+static struct sums sum_capacity(const struct explain *explain)
 {
 	struct sums sums = {0};
-	for (uint32_t i = 0; i < node_count_of(explain); i++) {
+	for (uint32_t i = 0; i < explain_node_count(explain); i++) {
 		const struct tfc__place_room *room = &explain->place->empty_rooms[i];
 		if (!room->is_usable)
 			continue;
 		bool is_endless = room->slots == UINT64_MAX || sums.free_slots == UINT64_MAX;
 		sums.free_slots = is_endless ? UINT64_MAX : sums.free_slots + room->slots;
-		sums.slots += member_at(explain, i)->slots;
+		sums.slots += explain_member(explain, i)->slots;
 		sums.free_gpus += room->gpus;
-		sums.gpus += member_at(explain, i)->gpus;
+		sums.gpus += explain_member(explain, i)->gpus;
 	}
-	for (uint32_t i = 0; i < explain->place->request->task_count; i++)
+	for (uint32_t i = 0; i < explain->place->request->task_count; i++) {
 		sums.needed_gpus += explain->place->items[i].need.gpus;
+		sums.needed_memory += explain->place->items[i].need.memory;
+	}
 	return sums;
 }
 
@@ -199,9 +188,9 @@ static int explain_slots(const struct explain *explain, const struct sums *sums)
 static int explain_taken(const struct explain *explain)
 {
 	const struct tfc__place_need *need = &explain->item->need;
-	const struct sums sums = sum_up(explain);
-	for (uint32_t i = 0; i < node_count_of(explain); i++)
-		if (is_portless(explain, i))
+	const struct sums sums = sum_capacity(explain);
+	for (uint32_t i = 0; i < explain_node_count(explain); i++)
+		if (lacks_only_ports(explain, i))
 			return explain_portless(explain, i);
 	if (sums.free_slots < explain->place->request->task_count)
 		return explain_slots(explain, &sums);
@@ -224,8 +213,9 @@ static int explain_taken(const struct explain *explain)
 
 static int explain_wanted(const struct explain *explain, uint32_t node)
 {
-	const struct tfc__member *member = node < node_count_of(explain) ? member_at(explain, node)
-									 : NULL;
+	const struct tfc__member *member = node < explain_node_count(explain)
+						   ? explain_member(explain, node)
+						   : NULL;
 	const char *name = member ? member->name : "?";
 	if (!member || member->state != TFC_MEMBER_ALIVE)
 		return WAIT(explain->error, "%s must run on node %s, which is %s", explain->task,
@@ -233,16 +223,16 @@ static int explain_wanted(const struct explain *explain, uint32_t node)
 	if (!tfc__place_takes_tasks(member))
 		return WAIT(explain->error, "%s must run on node %s, which is drained",
 			    explain->task, name);
-	if (!is_usable(explain, node))
+	if (!is_node_usable(explain, node))
 		return WAIT(explain->error,
 			    "%s must run on node %s, which does not have the job's labels",
 			    explain->task, name);
-	if (!could_take(explain, node))
+	if (!could_run(explain, node))
 		return WAIT(explain->error,
 			    "%s must run on node %s, which has less memory or fewer GPUs than the "
 			    "task needs",
 			    explain->task, name);
-	if (is_portless(explain, node))
+	if (lacks_only_ports(explain, node))
 		return explain_portless(explain, node);
 	return WAIT(explain->error,
 		    "%s must run on node %s, whose slots, memory or GPUs are in use", explain->task,
@@ -267,29 +257,21 @@ static int explain_alone_labels(const struct explain *explain, const struct tfc_
 		    explain->task, missing, has[0] ? "only" : "no labels", has);
 }
 
-static uint64_t needed_memory(const struct explain *explain)
-{
-	uint64_t memory = 0;
-	for (uint32_t i = 0; i < explain->place->request->task_count; i++)
-		memory += explain->place->items[i].need.memory;
-	return memory;
-}
-
 static int explain_alone(const struct explain *explain)
 {
-	const struct tfc__member *member = member_at(explain, 0);
+	const struct tfc__member *member = explain_member(explain, 0);
 	const struct tfc__place_need *need = &explain->item->need;
-	const struct sums sums = sum_up(explain);
-	char needed[32], has[32], gpus[16] = "none";
-	if (!is_usable(explain, 0))
+	const struct sums sums = sum_capacity(explain);
+	char needed[TFC__MEMORY_TEXT_SIZE], has[TFC__MEMORY_TEXT_SIZE], gpus[16] = "none";
+	if (!is_node_usable(explain, 0))
 		return explain_alone_labels(explain, member);
 	if (member->gpus)
 		snprintf(gpus, sizeof(gpus), "%u", member->gpus);
 	if (need->gpus > member->gpus)
 		return WAIT(explain->error, "%s needs %u GPU%s; this node has %s", explain->task,
 			    need->gpus, plural(need->gpus), gpus);
-	write_size(member->memory_bytes, has);
-	write_size(need->memory, needed);
+	tfc__memory_text(member->memory_bytes, has);
+	tfc__memory_text(need->memory, needed);
 	if (member->memory_bytes && need->memory > member->memory_bytes)
 		return WAIT(explain->error, "%s needs %s of memory; this node has %s",
 			    explain->task, needed, has);
@@ -299,7 +281,7 @@ static int explain_alone(const struct explain *explain)
 	if (sums.needed_gpus > member->gpus)
 		return WAIT(explain->error, "%llu GPUs are needed; this node has %s",
 			    (unsigned long long)sums.needed_gpus, gpus);
-	write_size(needed_memory(explain), needed);
+	tfc__memory_text(sums.needed_memory, needed);
 	return WAIT(explain->error, "%s of memory are needed; this node has %s", needed, has);
 }
 
@@ -315,9 +297,9 @@ int tfc__place_explain(const struct tfc__placing *place, const struct tfc__place
 	if (request->wanted && request->wanted[failed->position] != UINT32_MAX)
 		return explain_wanted(&explain, request->wanted[failed->position]);
 	for (uint32_t i = 0; i < request->node_count; i++) {
-		takes_tasks += tfc__place_takes_tasks(member_at(&explain, i));
-		usable += is_usable(&explain, i);
-		able += could_take(&explain, i);
+		takes_tasks += tfc__place_takes_tasks(explain_member(&explain, i));
+		usable += is_node_usable(&explain, i);
+		able += could_run(&explain, i);
 	}
 	if (!takes_tasks)
 		return explain_nobody(&explain);

@@ -42,6 +42,17 @@ void tfc__record_free(struct tfc__record *record)
 	free(record);
 }
 
+int tfc__record_set_host_tag(struct tfc__record *record, const void *tag, uint64_t len)
+{
+	record->host_tag = malloc(len ? (size_t)len : 1);
+	if (!record->host_tag)
+		return TFC_ENOMEM;
+	if (len)
+		memcpy(record->host_tag, tag, (size_t)len);
+	record->host_tag_len = len;
+	return TFC_OK;
+}
+
 void tfc__record_key(const char *id, const char *name, char key[TFC__RECORD_KEY_SIZE])
 {
 	snprintf(key, TFC__RECORD_KEY_SIZE, "jobs/%.16s/%s", id, name);
@@ -92,7 +103,8 @@ static const struct tfc__fields stored_fields = TFC__FIELDS(stored_rows, struct 
 /* ---- writing */
 
 /* The job with its secrets, encrypted: the nonce, then the box. */
-static int seal(const tfc_job *job, const uint8_t *seal_key, struct tfc__buf *box, tfc_error *error)
+static int record_seal(const tfc_job *job, const uint8_t *seal_key, struct tfc__buf *box,
+		       tfc_error *error)
 {
 	char *json;
 	if (!seal_key)
@@ -120,8 +132,9 @@ int tfc__record_write(const struct tfc__record *record, const uint8_t *seal_key,
 {
 	struct tfc__buf box = {0};
 	char *json;
-	int code = tfc__job_has_secrets(record->job) ? seal(record->job, seal_key, &box, error)
-						     : TFC_OK;
+	int code = tfc__job_has_secrets(record->job)
+			   ? record_seal(record->job, seal_key, &box, error)
+			   : TFC_OK;
 	if (code == TFC_OK && tfc_job_json(record->job, 0, &json) < 0)
 		code = tfc__fail_nomem(error, "cluster");
 	if (code == TFC_OK) {
@@ -147,7 +160,7 @@ int tfc__record_write(const struct tfc__record *record, const uint8_t *seal_key,
 
 /* ---- reading */
 
-static int check_format(uint32_t format, tfc_error *error)
+static int record_check_format(uint32_t format, tfc_error *error)
 {
 	if (format == FORMAT)
 		return TFC_OK;
@@ -159,7 +172,7 @@ static int check_format(uint32_t format, tfc_error *error)
 	return tfc__fail(error, TFC_EPARSE, "cluster", 0, "not a record of a job");
 }
 
-static int check_record(struct tfc__record *record, tfc_error *error)
+static int record_check(struct tfc__record *record, tfc_error *error)
 {
 	unsigned uid;
 	if (!tfc__is_job_id(record->id) || record->epoch == 0)
@@ -174,20 +187,10 @@ static int check_record(struct tfc__record *record, tfc_error *error)
 	return TFC_OK;
 }
 
-static int copy_tag(struct tfc__record *record, const struct stored *stored, tfc_error *error)
+static int record_parse_job(struct tfc__record *record, const char *json, size_t len,
+			    tfc_error *error)
 {
-	record->host_tag = malloc(stored->host_tag_len ? (size_t)stored->host_tag_len : 1);
-	if (!record->host_tag)
-		return tfc__fail_nomem(error, "cluster");
-	if (stored->host_tag_len)
-		memcpy(record->host_tag, stored->host_tag, (size_t)stored->host_tag_len);
-	record->host_tag_len = stored->host_tag_len;
-	return TFC_OK;
-}
-
-static int parse_job(struct tfc__record *record, const char *json, size_t len, tfc_error *error)
-{
-	int code = tfc_job_parse(json, len, NULL, error, &record->job);
+	int code = tfc__job_parse_stored(json, len, NULL, error, &record->job);
 	if (code == TFC_OK || code == TFC_ENOMEM)
 		return code;
 	if (error)
@@ -195,7 +198,8 @@ static int parse_job(struct tfc__record *record, const char *json, size_t len, t
 	return tfc__fail_prefix(error, TFC_EPARSE, "the job in the record: ");
 }
 
-static bool unseal(const uint8_t *box, size_t len, const uint8_t *const *seal_keys, uint8_t *json)
+static bool record_unseal(const uint8_t *box, size_t len, const uint8_t *const *seal_keys,
+			  uint8_t *json)
 {
 	for (; *seal_keys; seal_keys++)
 		if (crypto_secretbox_open_easy(json, box + crypto_secretbox_NONCEBYTES,
@@ -205,34 +209,35 @@ static bool unseal(const uint8_t *box, size_t len, const uint8_t *const *seal_ke
 	return false;
 }
 
-static int read_sealed(struct tfc__record *record, const uint8_t *box, size_t len,
-		       const uint8_t *const *seal_keys, tfc_error *error)
+static int record_read_sealed(struct tfc__record *record, const uint8_t *box, size_t len,
+			      const uint8_t *const *seal_keys, tfc_error *error)
 {
 	size_t extra = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES;
 	char *json = len > extra ? malloc(len - extra) : NULL;
 	int code = TFC_OK;
 	if (len > extra && !json)
 		return tfc__fail_nomem(error, "cluster");
-	record->has_lost_secrets = !json || !unseal(box, len, seal_keys, (uint8_t *)json);
+	record->has_lost_secrets = !json || !record_unseal(box, len, seal_keys, (uint8_t *)json);
 	if (!record->has_lost_secrets)
-		code = parse_job(record, json, len - extra, error);
+		code = record_parse_job(record, json, len - extra, error);
 	if (json)
 		sodium_memzero(json, len - extra);
 	free(json);
 	return code;
 }
 
-static int read_job(struct tfc__record *record, const struct stored *stored,
-		    const uint8_t *const *seal_keys, tfc_error *error)
+static int record_read_job(struct tfc__record *record, const struct stored *stored,
+			   const uint8_t *const *seal_keys, tfc_error *error)
 {
-	int code = stored->sealed_len ? read_sealed(record, stored->sealed,
-						    (size_t)stored->sealed_len, seal_keys, error)
-				      : TFC_OK;
+	int code = stored->sealed_len
+			   ? record_read_sealed(record, stored->sealed, (size_t)stored->sealed_len,
+						seal_keys, error)
+			   : TFC_OK;
 	if (code < 0 || record->job)
 		return code;
 	if (!stored->job)
 		return tfc__fail(error, TFC_EPARSE, "cluster", 0, "the record has no job");
-	return parse_job(record, stored->job, strlen(stored->job), error);
+	return record_parse_job(record, stored->job, strlen(stored->job), error);
 }
 
 int tfc__record_read(struct tfc__record *record, const void *data, size_t len,
@@ -246,15 +251,16 @@ int tfc__record_read(struct tfc__record *record, const void *data, size_t len,
 		return code;
 	code = tfc__fields_read(&reader, &stored_fields, &msg.root, error, &stored);
 	if (code == TFC_OK)
-		code = check_format(stored.format, error);
+		code = record_check_format(stored.format, error);
 	if (code == TFC_OK)
 		code = tfc__fields_read(&reader, &record_fields, &msg.root, error, record);
 	if (code == TFC_OK)
-		code = check_record(record, error);
+		code = record_check(record, error);
+	if (code == TFC_OK &&
+	    tfc__record_set_host_tag(record, stored.host_tag, stored.host_tag_len) < 0)
+		code = tfc__fail_nomem(error, "cluster");
 	if (code == TFC_OK)
-		code = copy_tag(record, &stored, error);
-	if (code == TFC_OK)
-		code = read_job(record, &stored, seal_keys, error);
+		code = record_read_job(record, &stored, seal_keys, error);
 	tfc__reader_fini(&reader);
 	tfc__msg_fini(&msg);
 	return code;

@@ -76,6 +76,9 @@ struct tfc__record {
 struct tfc__record *tfc__record_new(void);
 void tfc__record_free(struct tfc__record *record); /* its maintainer and keeper must be closed */
 
+/* Copies the tag. TFC_ENOMEM. */
+int tfc__record_set_host_tag(struct tfc__record *record, const void *tag, uint64_t len);
+
 /*
  * Encodes a record for the store. The values of secret_env are sealed with the key
  * (crypto_secretbox). Without a key (NULL) a job with secrets is refused: TFC_ENOTSUP. TFC_ENOMEM.

@@ -5,15 +5,15 @@
 
 #include "base/clock.h"
 
-#define BELIEVED (5000 * TFC__MS)
+#define VALID_FOR (5000 * TFC__MS)
 
 static struct tfc__refusal *refusal_of(struct tfc__link *link)
 {
 	return tfc__container_of(link, struct tfc__refusal, link);
 }
 
-static struct tfc__refusal *find(const struct tfc__link *refusals,
-				 const struct tfc__node_entry *node)
+static struct tfc__refusal *refusal_find(const struct tfc__link *refusals,
+					 const struct tfc__node_entry *node)
 {
 	TFC__LIST_EACH (link, refusals)
 		if (refusal_of(link)->node == node)
@@ -24,11 +24,11 @@ static struct tfc__refusal *find(const struct tfc__link *refusals,
 const struct tfc__place_ports *tfc__refusals_find(const struct tfc__link *refusals,
 						  const struct tfc__node_entry *node)
 {
-	const struct tfc__refusal *refusal = find(refusals, node);
+	const struct tfc__refusal *refusal = refusal_find(refusals, node);
 	return refusal ? &refusal->ports : NULL;
 }
 
-static void drop(struct tfc__refusal *refusal)
+static void refusal_drop(struct tfc__refusal *refusal)
 {
 	tfc__list_remove(&refusal->link);
 	tfc__nodes_unuse(refusal->node);
@@ -36,8 +36,8 @@ static void drop(struct tfc__refusal *refusal)
 	free(refusal);
 }
 
-static struct tfc__refusal *add(struct tfc__link *refusals, struct tfc__node_entry *node,
-				uint32_t task_count)
+static struct tfc__refusal *refusal_add(struct tfc__link *refusals, struct tfc__node_entry *node,
+					uint32_t task_count)
 {
 	struct tfc__refusal *refusal = calloc(1, sizeof(*refusal));
 	uint8_t *barred = calloc(task_count, 1);
@@ -62,17 +62,17 @@ int tfc__refusals_note(struct tfc__link *refusals, struct tfc__node_entry *node,
 {
 	uint32_t index;
 	const struct tfc__role *role = tfc__job_task_role(job, event->task, &index);
-	struct tfc__refusal *refusal = find(refusals, node);
+	struct tfc__refusal *refusal = refusal_find(refusals, node);
 	if (!tfc__role_has_port(job, role))
 		return TFC_EINVAL;
-	if (!refusal && !(refusal = add(refusals, node, tfc__job_task_count(job))))
+	if (!refusal && !(refusal = refusal_add(refusals, node, tfc__job_task_count(job))))
 		return TFC_ENOMEM;
 	if (role->port)
 		refusal->barred[event->task] = 1;
 	else
 		refusal->ports.pool = event->ports;
 	refusal->ports.is_lasting &= event->is_lasting;
-	refusal->until = tfc__now() + BELIEVED;
+	refusal->until = tfc__now() + VALID_FOR;
 	snprintf(refusal->text, sizeof(refusal->text), "%s", event->text ? event->text : "");
 	return TFC_OK;
 }
@@ -84,7 +84,7 @@ uint64_t tfc__refusals_expire(struct tfc__link *refusals)
 		struct tfc__refusal *refusal = refusal_of(link);
 		uint64_t until = refusal->until;
 		if (until <= now)
-			drop(refusal);
+			refusal_drop(refusal);
 		else if (!next || until < next)
 			next = until;
 	}
@@ -94,5 +94,5 @@ uint64_t tfc__refusals_expire(struct tfc__link *refusals)
 void tfc__refusals_free(struct tfc__link *refusals)
 {
 	TFC__LIST_EACH (link, refusals)
-		drop(refusal_of(link));
+		refusal_drop(refusal_of(link));
 }

@@ -17,27 +17,27 @@ struct stored {
 	uint32_t segment_count;
 };
 
-static void complain(struct tfc__directory *directory, const char *key, const char *why)
+static void restore_log_failure(struct tfc__directory *directory, const char *key, const char *why)
 {
 	tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "",
 		 "cannot read \"%s\", which stays unchanged: %s", key, why);
 }
 
-static bool is_empty(const tfc_store_value *segment)
+static bool segment_is_empty(const tfc_store_value *segment)
 {
 	return segment->data && tfc__journal_is_empty(segment->data, segment->len);
 }
 
 /* Whether only the empty journal of a submit was stored: its submitter received no response. */
-static bool is_never_begun(const struct stored *stored)
+static bool stored_is_never_begun(const struct stored *stored)
 {
 	bool is_begun = false;
 	for (uint32_t i = 0; i < stored->segment_count; i++)
-		is_begun |= !is_empty(&stored->segments[i]);
+		is_begun |= !segment_is_empty(&stored->segments[i]);
 	return !is_begun;
 }
 
-static void collect(struct tfc__directory *directory, const struct stored *stored)
+static void stored_remove(struct tfc__directory *directory, const struct stored *stored)
 {
 	char key[TFC__RECORD_KEY_SIZE];
 	tfc__record_key(stored->id, "", key);
@@ -46,8 +46,8 @@ static void collect(struct tfc__directory *directory, const struct stored *store
 }
 
 /* A damaged job is no job of the directory; requests that name it fail with the reason. */
-static void note_damaged(struct tfc__directory *directory, const struct stored *stored,
-			 const char *why)
+static void restore_note_damaged(struct tfc__directory *directory, const struct stored *stored,
+				 const char *why)
 {
 	struct tfc__damaged damaged = {.why = ""}, *kept = malloc(sizeof(*kept));
 	char key[TFC__RECORD_KEY_SIZE];
@@ -66,7 +66,7 @@ static void note_damaged(struct tfc__directory *directory, const struct stored *
 
 /* ---- the journal */
 
-static const tfc_store_value *find_segment(const struct stored *stored, uint32_t first)
+static const tfc_store_value *stored_find_segment(const struct stored *stored, uint32_t first)
 {
 	for (uint32_t i = 0; i < stored->segment_count; i++)
 		if (tfc__keeper_segment(stored->segments[i].key) == first)
@@ -74,12 +74,13 @@ static const tfc_store_value *find_segment(const struct stored *stored, uint32_t
 	return NULL;
 }
 
-static bool has_end(const struct tfc__journal *journal)
+static bool journal_has_end(const struct tfc__journal *journal)
 {
 	return journal->count && journal->entries[journal->count - 1].kind == TFC_EVENT_END;
 }
 
-static int fail_missing(const struct tfc__record *record, uint32_t segment, tfc_error *error)
+static int journal_fail_missing(const struct tfc__record *record, uint32_t segment,
+				tfc_error *error)
 {
 	return tfc__fail(error, TFC_EPARSE, "cluster", 0,
 			 "the journal is incomplete: its entries from %u on are missing: "
@@ -89,24 +90,25 @@ static int fail_missing(const struct tfc__record *record, uint32_t segment, tfc_
 
 /* A journal without an END is continued, so it must be complete. `last`: the last segment that has
  * entries, or NULL. */
-static int check_stop(const struct tfc__record *record, const struct stored *stored,
-		      const tfc_store_value *last, tfc_error *error)
+static int journal_check_complete(const struct tfc__record *record, const struct stored *stored,
+				  const tfc_store_value *last, tfc_error *error)
 {
 	uint32_t added = record->journal.added;
 	uint32_t entries = last ? added - tfc__keeper_segment(last->key) : 0;
 	bool is_full = last && tfc__keeper_is_full(entries, last->len);
-	if (has_end(&record->journal))
+	if (journal_has_end(&record->journal))
 		return TFC_OK;
 	if (added < record->segment)
-		return fail_missing(record, added, error);
-	if (!find_segment(stored, record->segment))
-		return fail_missing(record, record->segment, error);
-	if (is_full && !record->is_of_0_2 && !find_segment(stored, added))
-		return fail_missing(record, added, error);
+		return journal_fail_missing(record, added, error);
+	if (!stored_find_segment(stored, record->segment))
+		return journal_fail_missing(record, record->segment, error);
+	if (is_full && !record->is_of_0_2 && !stored_find_segment(stored, added))
+		return journal_fail_missing(record, added, error);
 	return TFC_OK;
 }
 
-static int read_journal(struct tfc__record *record, const struct stored *stored, tfc_error *error)
+static int stored_read_journal(struct tfc__record *record, const struct stored *stored,
+			       tfc_error *error)
 {
 	uint32_t task_count = tfc__job_task_count(record->job);
 	const tfc_store_value *last = NULL;
@@ -116,21 +118,21 @@ static int read_journal(struct tfc__record *record, const struct stored *stored,
 			return tfc__fail(error, TFC_EPARSE, "cluster", 0, "\"%s\" is damaged",
 					 segment->key);
 		/* the write that would have filled it, or the one before it, was not done */
-		if (is_empty(segment))
+		if (segment_is_empty(segment))
 			continue;
 		if (tfc__keeper_segment(segment->key) != record->journal.added)
-			return fail_missing(record, record->journal.added, error);
+			return journal_fail_missing(record, record->journal.added, error);
 		int code = tfc__journal_read(&record->journal, segment->data, segment->len,
 					     task_count, error);
 		if (code < 0)
 			return tfc__fail_prefix(error, code, "%s: ", segment->key);
 		last = segment;
 	}
-	return check_stop(record, stored, last, error);
+	return journal_check_complete(record, stored, last, error);
 }
 
 /* Entries of 0.2 have no epoch. Each gets the highest one that it can have. */
-static void complete_epochs(struct tfc__record *record)
+static void journal_complete_epochs(struct tfc__record *record)
 {
 	struct tfc__journal *journal = &record->journal;
 	uint64_t epoch = record->epoch;
@@ -144,8 +146,8 @@ static void complete_epochs(struct tfc__record *record)
 }
 
 /* Ends a job that cannot continue, with the reason. Its values in the store are not changed. */
-static void end_damaged(struct tfc__record *record, enum tfc_end_reason reason,
-			const tfc_error *why)
+static void record_end_damaged(struct tfc__record *record, enum tfc_end_reason reason,
+			       const tfc_error *why)
 {
 	const struct tfc__journal *journal = &record->journal;
 	struct tfc__journal_entry end = {
@@ -164,16 +166,8 @@ static void end_damaged(struct tfc__record *record, enum tfc_end_reason reason,
 
 /* ---- one job */
 
-static void insert(struct tfc__directory *directory, struct tfc__record *record)
-{
-	struct tfc__link *before = directory->records.prev;
-	while (before != &directory->records &&
-	       record_of(before)->submitted_ns > record->submitted_ns)
-		before = before->prev;
-	tfc__list_append(before->next, &record->link);
-}
-
-static int read_record(struct tfc__record *record, const struct stored *stored, tfc_error *error)
+static int stored_read_record(struct tfc__record *record, const struct stored *stored,
+			      tfc_error *error)
 {
 	int code = tfc__record_read(record, stored->record->data, stored->record->len,
 				    record->directory->seal_keys, error);
@@ -188,35 +182,35 @@ static void restore_job(struct tfc__directory *directory, const struct stored *s
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__record *record = tfc__record_new();
 	if (!record) {
-		note_damaged(directory, stored, "out of memory");
+		restore_note_damaged(directory, stored, "out of memory");
 		return;
 	}
 	record->directory = directory;
 	record->version = stored->record->version;
-	if (read_record(record, stored, &error) < 0) {
-		note_damaged(directory, stored, error.text);
+	if (stored_read_record(record, stored, &error) < 0) {
+		restore_note_damaged(directory, stored, error.text);
 		tfc__record_free(record);
 		return;
 	}
-	int code = read_journal(record, stored, &error);
-	complete_epochs(record);
+	int code = stored_read_journal(record, stored, &error);
+	journal_complete_epochs(record);
 	if (code < 0) {
-		complain(directory, stored->record->key, error.text);
+		restore_log_failure(directory, stored->record->key, error.text);
 		record->is_damaged = true;
-		if (!has_end(&record->journal))
-			end_damaged(record, TFC_END_LOST, &error);
-	} else if (record->has_lost_secrets && !has_end(&record->journal)) {
+		if (!journal_has_end(&record->journal))
+			record_end_damaged(record, TFC_END_LOST, &error);
+	} else if (record->has_lost_secrets && !journal_has_end(&record->journal)) {
 		tfc__fail(&error, TFC_EACCES, "cluster", 0,
 			  "cannot resume the job: its secret_env was encrypted with a lost key of "
 			  "node %.63s (\"identity\" in its state directory, or \"key\" in its "
 			  "store); submit the job again",
 			  tfc__agent_name(directory->agent));
-		complain(directory, stored->record->key, error.text);
+		restore_log_failure(directory, stored->record->key, error.text);
 		record->is_damaged = true;
-		end_damaged(record, TFC_END_REFUSED, &error);
+		record_end_damaged(record, TFC_END_REFUSED, &error);
 	}
-	record->is_ended = has_end(&record->journal);
-	insert(directory, record);
+	record->is_ended = journal_has_end(&record->journal);
+	tfc__directory_insert(directory, record);
 	tfc__record_appear(record);
 	if (record->is_ended)
 		return;
@@ -228,7 +222,7 @@ static void restore_job(struct tfc__directory *directory, const struct stored *s
 /* ---- the list of values */
 
 /* Reads the id in "jobs/ID/..."; false: not such a key. */
-static bool read_id(const char *key, char id[17])
+static bool stored_read_id(const char *key, char id[17])
 {
 	if (strlen(key) < 22 || strncmp(key, "jobs/", 5) != 0 || key[21] != '/')
 		return false;
@@ -237,41 +231,37 @@ static bool read_id(const char *key, char id[17])
 	return true;
 }
 
-static bool is_named(const tfc_store_value *value, const char *name)
-{
-	return strncmp(value->key + 22, name, strlen(name)) == 0;
-}
-
 static void restore_jobs(struct tfc__directory *directory, const tfc_store_value *values,
 			 uint32_t count)
 {
 	for (uint32_t i = 0; i < count;) {
 		struct stored stored = {0};
-		if (!read_id(values[i].key, stored.id)) {
+		if (!stored_read_id(values[i].key, stored.id)) {
 			i++;
 			continue;
 		}
 		for (; i < count && strncmp(values[i].key + 5, stored.id, 16) == 0; i++) {
-			if (is_named(&values[i], "journal") && stored.segment_count++ == 0)
+			if (strncmp(values[i].key + 22, "journal", 7) == 0 &&
+			    stored.segment_count++ == 0)
 				stored.segments = &values[i];
 			if (strcmp(values[i].key + 22, "record") == 0)
 				stored.record = &values[i];
 		}
-		if (!stored.record && is_never_begun(&stored))
-			collect(directory, &stored);
+		if (!stored.record && stored_is_never_begun(&stored))
+			stored_remove(directory, &stored);
 		else if (!stored.record)
-			note_damaged(directory, &stored,
-				     "it is missing, although the job's journal exists");
+			restore_note_damaged(directory, &stored,
+					     "it is missing, although the job's journal exists");
 		else if (!stored.record->data)
-			note_damaged(directory, &stored, "it is damaged");
+			restore_note_damaged(directory, &stored, "it is damaged");
 		else if (!stored.segment_count)
-			note_damaged(directory, &stored, "the job's journal is missing");
+			restore_note_damaged(directory, &stored, "the job's journal is missing");
 		else
 			restore_job(directory, &stored);
 	}
 }
 
-static void fail_loading(struct tfc__directory *directory, const tfc_error *error)
+static void restore_fail(struct tfc__directory *directory, const tfc_error *error)
 {
 	directory->load_error = *error;
 	tfc__fail_prefix(&directory->load_error, error->code, "cannot read the store: ");
@@ -282,8 +272,8 @@ static void fail_loading(struct tfc__directory *directory, const tfc_error *erro
 }
 
 /* Comes before the jobs: submits are accepted when both are loaded. */
-static void on_client_keys(void *user, int code, const tfc_store_value *values, uint32_t count,
-			   const tfc_error *error)
+static void restore_on_client_keys(void *user, int code, const tfc_store_value *values,
+				   uint32_t count, const tfc_error *error)
 {
 	struct tfc__directory *directory = user;
 	tfc_error why = *error;
@@ -294,18 +284,18 @@ static void on_client_keys(void *user, int code, const tfc_store_value *values, 
 			tfc__fail_nomem(&why, "cluster");
 	}
 	if (code < 0)
-		fail_loading(directory, &why);
+		restore_fail(directory, &why);
 }
 
-static void on_list(void *user, int code, const tfc_store_value *values, uint32_t count,
-		    const tfc_error *error)
+static void restore_on_list(void *user, int code, const tfc_store_value *values, uint32_t count,
+			    const tfc_error *error)
 {
 	struct tfc__directory *directory = user;
 	directory->loading = NULL;
 	if (directory->load_error.code < 0)
 		return;
 	if (code < 0 && code != TFC_EPARSE) {
-		fail_loading(directory, error);
+		restore_fail(directory, error);
 		return;
 	}
 	if (code == TFC_EPARSE)
@@ -319,8 +309,8 @@ static void on_list(void *user, int code, const tfc_store_value *values, uint32_
 int tfc__restore_begin(struct tfc__directory *directory, tfc_error *error)
 {
 	directory->loading_keys = tfc__store_list(directory->store, TFC__CLIENT_KEYS_PREFIX,
-						  on_client_keys, directory);
-	directory->loading = tfc__store_list(directory->store, "jobs/", on_list, directory);
+						  restore_on_client_keys, directory);
+	directory->loading = tfc__store_list(directory->store, "jobs/", restore_on_list, directory);
 	if (!directory->loading_keys || !directory->loading)
 		return tfc__fail_nomem(error, "cluster");
 	int code = tfc__store_wait(directory->store, READ_MS);

@@ -4,7 +4,7 @@
 #include "log/format.h"
 #include "proc/proc.h"
 
-static uint64_t end_time(const struct tfc__record *record)
+static uint64_t record_end_time(const struct tfc__record *record)
 {
 	const struct tfc__journal *journal = &record->journal;
 	return journal->count ? journal->entries[journal->count - 1].time_ns : record->submitted_ns;
@@ -12,7 +12,7 @@ static uint64_t end_time(const struct tfc__record *record)
 
 /* The size of an ended job's logs as far as its journal knows: each task's log up to its last end,
  * without the part that was rotated away. Counted once, when the journal is stored. */
-static uint64_t log_bytes(struct tfc__record *record)
+static uint64_t record_log_bytes(struct tfc__record *record)
 {
 	uint64_t bytes = 0;
 	if (record->is_log_counted)
@@ -29,7 +29,7 @@ static uint64_t log_bytes(struct tfc__record *record)
 
 /* A job stays while it has readers, until it is stored, and if it is damaged, so that the reason
  * can be read. */
-static bool may_go(const struct tfc__record *record)
+static bool record_is_removable(const struct tfc__record *record)
 {
 	return record->is_ended && !record->is_damaged && !record->put &&
 	       tfc__observers_has_only(&record->journal.readers, &record->journal_watch) &&
@@ -43,17 +43,17 @@ struct kept {
 	uint64_t bytes;
 };
 
-static struct kept count_kept(struct tfc__directory *directory)
+static struct kept retention_count(struct tfc__directory *directory)
 {
 	struct kept kept = {0};
 	TFC__LIST_EACH (link, &directory->records) {
 		struct tfc__record *record = record_of(link);
-		uint64_t end = end_time(record);
+		uint64_t end = record_end_time(record);
 		if (!record->is_ended)
 			continue;
 		kept.jobs++;
-		kept.bytes += log_bytes(record);
-		if (may_go(record) && (!kept.oldest || end < kept.oldest_end)) {
+		kept.bytes += record_log_bytes(record);
+		if (record_is_removable(record) && (!kept.oldest || end < kept.oldest_end)) {
 			kept.oldest = record;
 			kept.oldest_end = end;
 		}
@@ -61,14 +61,14 @@ static struct kept count_kept(struct tfc__directory *directory)
 	return kept;
 }
 
-static bool is_too_old(const struct tfc__directory *directory, uint64_t end)
+static bool retention_is_expired(const struct tfc__directory *directory, uint64_t end)
 {
 	uint64_t now = tfc__wall();
 	uint64_t most = directory->options.retain_s * TFC__SECOND;
 	return most && now > end && now - end >= most;
 }
 
-static void check_later(struct tfc__directory *directory, const struct kept *kept)
+static void retention_schedule(struct tfc__directory *directory, const struct kept *kept)
 {
 	uint64_t most = directory->options.retain_s * TFC__SECOND;
 	uint64_t now = tfc__wall();
@@ -80,20 +80,20 @@ static void check_later(struct tfc__directory *directory, const struct kept *kep
 }
 
 /* Forgets one job per turn, and schedules another turn. */
-static void tidy(struct tfc__work *work)
+static void retention_run(struct tfc__work *work)
 {
 	struct tfc__directory *directory = tfc__container_of(work, struct tfc__directory, tidy);
 	const struct tfc__directory_options *options = &directory->options;
-	struct kept kept = count_kept(directory);
+	struct kept kept = retention_count(directory);
 	const char *limit = NULL;
 	if (options->retain_jobs && kept.jobs > options->retain_jobs)
 		limit = "retain_jobs";
 	else if (options->retain_bytes && kept.bytes > options->retain_bytes)
 		limit = "retain_bytes";
-	else if (kept.oldest && is_too_old(directory, kept.oldest_end))
+	else if (kept.oldest && retention_is_expired(directory, kept.oldest_end))
 		limit = "retain_s";
 	if (!kept.oldest || !limit) {
-		check_later(directory, &kept);
+		retention_schedule(directory, &kept);
 		return;
 	}
 	tfc__log(directory->ctx, TFC_LOG_INFO, "cluster", kept.oldest->id,
@@ -102,7 +102,7 @@ static void tidy(struct tfc__work *work)
 		tfc__work_schedule(&directory->tidy);
 }
 
-static void tidy_later(struct tfc__timer *timer)
+static void retention_on_timer(struct tfc__timer *timer)
 {
 	struct tfc__directory *directory = tfc__container_of(timer, struct tfc__directory,
 							     tidy_later);
@@ -111,8 +111,8 @@ static void tidy_later(struct tfc__timer *timer)
 
 void tfc__retention_init(struct tfc__directory *directory)
 {
-	tfc__work_init(&directory->tidy, directory->ctx, tidy);
-	tfc__timer_init(&directory->tidy_later, directory->ctx, tidy_later);
+	tfc__work_init(&directory->tidy, directory->ctx, retention_run);
+	tfc__timer_init(&directory->tidy_later, directory->ctx, retention_on_timer);
 }
 
 void tfc__retention_check(struct tfc__directory *directory)

@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "cluster/internal.h"
 
-static void on_segment(void *user, int code, const tfc_store_value *values, uint32_t count,
-		       const tfc_error *error)
+static void record_on_segment(void *user, int code, const tfc_store_value *values, uint32_t count,
+			      const tfc_error *error)
 {
 	struct tfc__record *record = user;
 	char key[TFC__RECORD_KEY_SIZE];
@@ -39,7 +39,8 @@ struct tfc__store_op *tfc__record_put(struct tfc__record *record, tfc__store_fn 
 	    TFC_OK) {
 		crypto_generichash(record->written, sizeof(record->written),
 				   (const uint8_t *)record->value.data, record->value.len, NULL, 0);
-		op = tfc__keeper_begin(store, record->id, record->segment, on_segment, record);
+		op = tfc__keeper_begin(store, record->id, record->segment, record_on_segment,
+				       record);
 		if (!op)
 			tfc__fail_nomem(error, "cluster");
 	}
@@ -64,19 +65,16 @@ struct tfc__store_op *tfc__record_remove(struct tfc__record *record, tfc__store_
 
 /* ---- submit */
 
-static int copy_submit(struct tfc__record *record, const struct tfc__submit *submit,
+static int submit_copy(struct tfc__record *record, const struct tfc__submit *submit,
 		       const struct tfc__client_key *key, tfc_error *error)
 {
 	if (tfc__random_hex(record->id) < 0)
 		return tfc__fail_errno(error, "cluster", errno,
 				       "cannot get random bytes for a job id");
 	record->job = tfc__job_copy(submit->job);
-	record->host_tag = malloc(submit->host_tag_len ? submit->host_tag_len : 1);
-	if (!record->job || !record->host_tag)
+	if (!record->job ||
+	    tfc__record_set_host_tag(record, submit->host_tag, submit->host_tag_len) < 0)
 		return tfc__fail_nomem(error, "cluster");
-	if (submit->host_tag_len)
-		memcpy(record->host_tag, submit->host_tag, submit->host_tag_len);
-	record->host_tag_len = submit->host_tag_len;
 	record->client_key = *key;
 	if (submit->submitter)
 		strncpy(record->submitter, submit->submitter, sizeof(record->submitter) - 1);
@@ -87,8 +85,8 @@ static int copy_submit(struct tfc__record *record, const struct tfc__submit *sub
 }
 
 /* Records of 0.2 may have the same key for two users; the requester's own is preferred. */
-static struct tfc__record *find_by_key(const struct tfc__link *records,
-				       const struct tfc__client_key *key)
+static struct tfc__record *record_find_by_key(const struct tfc__link *records,
+					      const struct tfc__client_key *key)
 {
 	struct tfc__record *found = NULL;
 	TFC__LIST_EACH (link, records) {
@@ -111,7 +109,7 @@ static struct tfc__client_key seal_digest(const struct tfc__directory *directory
 	return sealed;
 }
 
-static void respond_refused(struct tfc__record *record)
+static void submit_respond_refused(struct tfc__record *record)
 {
 	tfc_error nomem;
 	const tfc_error *why = record->refusal;
@@ -122,38 +120,38 @@ static void respond_refused(struct tfc__record *record)
 	tfc__record_respond(record, why->code, why);
 }
 
-static void end_refused(struct tfc__record *record)
+static void submit_end_refused(struct tfc__record *record)
 {
 	tfc__directory_count_end(record->directory);
-	respond_refused(record);
+	submit_respond_refused(record);
 	tfc__record_close(record);
 }
 
 /* Requesters do not wait for memory. */
-static void retry_refusal(struct tfc__record *record, int code)
+static void submit_retry_refusal(struct tfc__record *record, int code)
 {
 	if (code == TFC_ENOMEM)
-		respond_refused(record);
+		submit_respond_refused(record);
 	tfc__timer_set(&record->retry, tfc__now() + TFC__STORE_RETRY_NS);
 }
 
-static void on_withdrawn(void *user, int code, const tfc_store_value *values, uint32_t count,
-			 const tfc_error *error)
+static void submit_on_withdrawn(void *user, int code, const tfc_store_value *values, uint32_t count,
+				const tfc_error *error)
 {
 	struct tfc__record *record = user;
 	record->put = NULL;
 	if (code == TFC_OK) {
-		end_refused(record);
+		submit_end_refused(record);
 		return;
 	}
 	tfc__log(record->directory->ctx, TFC_LOG_ERROR, "cluster", record->id,
 		 "cannot remove the refused job, which may be stored although the store reported a "
 		 "failure; retrying: %s",
 		 error->text);
-	retry_refusal(record, code);
+	submit_retry_refusal(record, code);
 }
 
-static void on_stored_read(void *user, int code, const tfc_store_value *values, uint32_t count,
+static void submit_on_read(void *user, int code, const tfc_store_value *values, uint32_t count,
 			   const tfc_error *error)
 {
 	struct tfc__record *record = user;
@@ -161,35 +159,35 @@ static void on_stored_read(void *user, int code, const tfc_store_value *values, 
 	if (code == TFC_ENOENT) {
 		/* its journal; if this fails, the next start removes it */
 		tfc__record_remove(record, NULL);
-		end_refused(record);
+		submit_end_refused(record);
 		return;
 	}
-	record->put = tfc__record_remove(record, on_withdrawn);
+	record->put = tfc__record_remove(record, submit_on_withdrawn);
 	if (!record->put)
-		retry_refusal(record, TFC_ENOMEM);
+		submit_retry_refusal(record, TFC_ENOMEM);
 }
 
-static void read_stored(struct tfc__timer *timer)
+static void submit_check_stored(struct tfc__timer *timer)
 {
 	struct tfc__record *record = tfc__container_of(timer, struct tfc__record, retry);
-	record->put = tfc__record_get(record, on_stored_read);
+	record->put = tfc__record_get(record, submit_on_read);
 	if (!record->put)
-		retry_refusal(record, TFC_ENOMEM);
+		submit_retry_refusal(record, TFC_ENOMEM);
 }
 
-/* A write that failed may have been done all the same. The requester is answered once the record is
- * not in the store: a refused job must not run after the next start. */
-static void refuse_submit(struct tfc__record *record, const tfc_error *error)
+/* A write that failed may have been done all the same. The requester gets its response once the
+ * record is not in the store: a refused job must not run after the next start. */
+static void submit_refuse(struct tfc__record *record, const tfc_error *error)
 {
 	record->refusal = malloc(sizeof(*error));
 	if (record->refusal)
 		*record->refusal = *error;
-	tfc__timer_init(&record->retry, record->directory->ctx, read_stored);
-	read_stored(&record->retry);
+	tfc__timer_init(&record->retry, record->directory->ctx, submit_check_stored);
+	submit_check_stored(&record->retry);
 }
 
-static void on_submitted(void *user, int code, const tfc_store_value *values, uint32_t count,
-			 const tfc_error *error)
+static void submit_on_stored(void *user, int code, const tfc_store_value *values, uint32_t count,
+			     const tfc_error *error)
 {
 	struct tfc__record *record = user;
 	struct tfc__directory *directory = record->directory;
@@ -209,11 +207,11 @@ static void on_submitted(void *user, int code, const tfc_store_value *values, ui
 		tfc__list_remove(&record->link);
 		tfc__list_append(&directory->submits, &record->link);
 	}
-	refuse_submit(record, &why);
+	submit_refuse(record, &why);
 }
 
 /* A bundle given as a path is read when the job begins; an uploaded one must be in the cache. */
-static int check_bundle(struct tfc__record *record, tfc_error *error)
+static int submit_check_bundle(struct tfc__record *record, tfc_error *error)
 {
 	const char *name = record->job->bundle;
 	if (!name || !tfc__bundle_named(name) || tfc__record_keep_bundle(record))
@@ -230,11 +228,11 @@ static int submit_new(struct tfc__directory *directory, const struct tfc__submit
 	if (!record)
 		return tfc__fail_nomem(error, "cluster");
 	record->directory = directory;
-	int code = copy_submit(record, submit, key, error);
+	int code = submit_copy(record, submit, key, error);
 	if (code == TFC_OK)
-		code = check_bundle(record, error);
+		code = submit_check_bundle(record, error);
 	tfc_error why = TFC_ERROR_INIT;
-	if (code == TFC_OK && !(record->put = tfc__record_put(record, on_submitted, &why))) {
+	if (code == TFC_OK && !(record->put = tfc__record_put(record, submit_on_stored, &why))) {
 		code = why.code;
 		if (error)
 			*error = why;
@@ -251,11 +249,12 @@ static int submit_new(struct tfc__directory *directory, const struct tfc__submit
 
 /* Finds the job that was made for a key. Returns TFC_OK with its id, or "" while it is not stored
  * yet; TFC_ENOENT: there is none. */
-static int find_made(struct tfc__directory *directory, const struct tfc__client_key *key,
-		     struct tfc__directory_callback *callback, char id[17], tfc_error *error)
+static int submit_find_existing(struct tfc__directory *directory, const struct tfc__client_key *key,
+				struct tfc__directory_callback *callback, char id[17],
+				tfc_error *error)
 {
-	struct tfc__record *stored = find_by_key(&directory->records, key);
-	struct tfc__record *waiting = find_by_key(&directory->submits, key);
+	struct tfc__record *stored = record_find_by_key(&directory->records, key);
+	struct tfc__record *waiting = record_find_by_key(&directory->submits, key);
 	struct tfc__record *made = stored ? stored : waiting;
 	if (!made)
 		return tfc__client_keys_find(&directory->client_keys, key, error, id);
@@ -277,7 +276,8 @@ int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__su
 		return code;
 	tfc__list_init(&callback->link);
 	ret_id[0] = '\0';
-	code = key.text[0] ? find_made(directory, &key, callback, ret_id, error) : TFC_ENOENT;
+	code = key.text[0] ? submit_find_existing(directory, &key, callback, ret_id, error)
+			   : TFC_ENOENT;
 	if (code != TFC_ENOENT)
 		return code;
 	if (directory->is_draining)
@@ -288,7 +288,7 @@ int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__su
 
 /* ---- forget */
 
-static bool was_on(const struct tfc__journal *journal, const char *node)
+static bool journal_has_node(const struct tfc__journal *journal, const char *node)
 {
 	for (uint32_t i = 0; i < journal->added; i++)
 		if (strcmp(journal->entries[i].node, node) == 0)
@@ -296,24 +296,23 @@ static bool was_on(const struct tfc__journal *journal, const char *node)
 	return false;
 }
 
-static void forget_logs(const struct tfc__record *record)
+static void record_forget_logs(const struct tfc__record *record)
 {
 	TFC__LIST_EACH (link, tfc__nodes_all(record->directory->nodes)) {
 		const struct tfc__node_entry *node = tfc__container_of(link, struct tfc__node_entry,
 								       link);
 		struct tfc__agent_handle agent = tfc__nodes_agent(node);
-		bool may_have_logs = record->is_damaged || was_on(&record->journal, node->name);
+		bool may_have_logs = record->is_damaged ||
+				     journal_has_node(&record->journal, node->name);
 		if (agent.ops && agent.ops->forget && may_have_logs)
 			agent.ops->forget(agent.agent, record->id);
 	}
 }
 
-/* It may still be in the store, and would return when this node restarts: it stays listed. Of two
- * jobs with one name, the later one comes last. */
-static void list_again(struct tfc__record *record)
+/* It may still be in the store, and would return when this node restarts: it stays listed. */
+static void record_list_again(struct tfc__record *record)
 {
 	struct tfc__directory *directory = record->directory;
-	struct tfc__link *before = &directory->records;
 	tfc__list_remove(&record->link);
 	if (record->damaged) {
 		tfc__list_append(&directory->damaged, &record->damaged->link);
@@ -321,14 +320,11 @@ static void list_again(struct tfc__record *record)
 		tfc__record_close(record);
 		return;
 	}
-	while (before->prev != &directory->records &&
-	       record_of(before->prev)->submitted_ns > record->submitted_ns)
-		before = before->prev;
-	tfc__list_append(before, &record->link);
+	tfc__directory_insert(directory, record);
 }
 
-static void on_removed(void *user, int code, const tfc_store_value *values, uint32_t count,
-		       const tfc_error *error)
+static void forget_on_removed(void *user, int code, const tfc_store_value *values, uint32_t count,
+			      const tfc_error *error)
 {
 	struct tfc__record *record = user;
 	const enum tfc__journal_event event = TFC__JOURNAL_FORGOTTEN;
@@ -338,7 +334,7 @@ static void on_removed(void *user, int code, const tfc_store_value *values, uint
 			 "cannot remove the job: %s", error->text);
 		tfc__record_respond(record, code, error);
 		tfc__keeper_resume(&record->keeper);
-		list_again(record);
+		record_list_again(record);
 		return;
 	}
 	tfc__observers_notify(&record->journal.readers, &event);
@@ -346,7 +342,7 @@ static void on_removed(void *user, int code, const tfc_store_value *values, uint
 	tfc__changes_forget(&record->directory->changes, &record->appeared, &record->changed,
 			    record->id);
 	tfc__keeper_abandon(&record->keeper);
-	forget_logs(record);
+	record_forget_logs(record);
 	tfc__record_respond(record, TFC_OK, NULL);
 	tfc__record_close(record);
 }
@@ -355,7 +351,7 @@ int tfc__record_forget(struct tfc__record *record, tfc_error *error)
 {
 	struct tfc__directory *directory = record->directory;
 	if (tfc__client_keys_keep(&directory->client_keys, &record->client_key, record->id) < 0 ||
-	    !(record->put = tfc__record_remove(record, on_removed)))
+	    !(record->put = tfc__record_remove(record, forget_on_removed)))
 		return tfc__fail_nomem(error, "cluster");
 	tfc__keeper_pause(&record->keeper);
 	tfc__list_remove(&record->link);
@@ -398,6 +394,6 @@ int tfc__directory_forget(struct tfc__directory *directory, const char *job,
 		return TFC_OK;
 	tfc__list_remove(&callback->link);
 	if (record->damaged)
-		list_again(record);
+		record_list_again(record);
 	return code;
 }

@@ -49,7 +49,7 @@ int tfc_upstream_ops_init(tfc_upstream_ops *ops, uint32_t size)
 
 /* ---- responses */
 
-static void free_response(struct tfc__upstream *response)
+static void upstream_response_free(struct tfc__upstream *response)
 {
 	if (!response)
 		return;
@@ -67,29 +67,17 @@ static void free_response(struct tfc__upstream *response)
 	free(response);
 }
 
-static void free_request(tfc_upstream_request *request)
+static void upstream_request_free(tfc_upstream_request *request)
 {
-	free_response(request->response);
+	upstream_response_free(request->response);
 	free(request);
-}
-
-static struct tfc__upstream *new_response(const char *name)
-{
-	struct tfc__upstream *response = calloc(1, sizeof(*response));
-	if (!response)
-		return NULL;
-	response->name = strdup(name);
-	if (response->name)
-		return response;
-	free_response(response);
-	return NULL;
 }
 
 /* ---- notifying observers */
 
-static void leave(struct tfc__upstreams *upstreams);
+static void upstreams_leave(struct tfc__upstreams *upstreams);
 
-static void report_upstream(struct tfc__work *work)
+static void upstream_report(struct tfc__work *work)
 {
 	struct entry *entry = tfc__container_of(work, struct entry, reporting);
 	struct tfc__upstreams *upstreams = entry->upstreams;
@@ -99,7 +87,7 @@ static void report_upstream(struct tfc__work *work)
 	upstreams->busy++;
 	tfc__observers_notify(&upstreams->watches,
 			      &(struct tfc__upstream_event){entry->name, is_changed});
-	leave(upstreams);
+	upstreams_leave(upstreams);
 }
 
 void tfc__upstreams_watch(struct tfc__upstreams *upstreams, struct tfc__observer *observer)
@@ -109,36 +97,39 @@ void tfc__upstreams_watch(struct tfc__upstreams *upstreams, struct tfc__observer
 
 /* ---- requests */
 
-static void query(struct entry *entry)
+static void upstream_query(struct entry *entry)
 {
 	struct tfc__upstreams *upstreams = entry->upstreams;
 	tfc_upstream_request *request = calloc(1, sizeof(*request));
-	if (request)
-		request->response = new_response(entry->name);
-	if (!request || !request->response) {
+	struct tfc__upstream *response = calloc(1, sizeof(*response));
+	if (response)
+		response->name = strdup(entry->name);
+	if (!request || !response || !response->name) {
+		upstream_response_free(response);
 		free(request);
 		return; /* the caller retries */
 	}
 	request->entry = entry;
+	request->response = response;
 	entry->request = request;
 	upstreams->ops.resolve(upstreams->user, entry->name, request);
 }
 
 /* A change has settled, or a refusal can be retried. */
-static void on_timer(struct tfc__timer *timer)
+static void upstream_on_timer(struct tfc__timer *timer)
 {
 	struct entry *entry = tfc__container_of(timer, struct entry, timer);
 	if (entry->changing_since) {
 		entry->changing_since = 0;
 		entry->is_to_be_followed = true;
 		if (!entry->request && !entry->response)
-			query(entry);
+			upstream_query(entry);
 	}
 	if (!entry->request)
 		tfc__work_schedule(&entry->reporting);
 }
 
-static struct entry *find_entry(struct tfc__upstreams *upstreams, const char *name)
+static struct entry *upstream_find(struct tfc__upstreams *upstreams, const char *name)
 {
 	TFC__LIST_EACH (link, &upstreams->entries) {
 		struct entry *entry = tfc__container_of(link, struct entry, link);
@@ -148,9 +139,9 @@ static struct entry *find_entry(struct tfc__upstreams *upstreams, const char *na
 	return NULL;
 }
 
-static struct entry *make_entry(struct tfc__upstreams *upstreams, const char *name)
+static struct entry *upstream_find_or_add(struct tfc__upstreams *upstreams, const char *name)
 {
-	struct entry *entry = find_entry(upstreams, name);
+	struct entry *entry = upstream_find(upstreams, name);
 	if (entry)
 		return entry;
 	entry = calloc(1, sizeof(*entry) + strlen(name) + 1);
@@ -158,13 +149,13 @@ static struct entry *make_entry(struct tfc__upstreams *upstreams, const char *na
 		return NULL;
 	entry->upstreams = upstreams;
 	strcpy(entry->name, name);
-	tfc__timer_init(&entry->timer, upstreams->ctx, on_timer);
-	tfc__work_init(&entry->reporting, upstreams->ctx, report_upstream);
+	tfc__timer_init(&entry->timer, upstreams->ctx, upstream_on_timer);
+	tfc__work_init(&entry->reporting, upstreams->ctx, upstream_report);
 	tfc__list_append(&upstreams->entries, &entry->link);
 	return entry;
 }
 
-static bool is_fresh(const struct entry *entry)
+static bool upstream_is_fresh(const struct entry *entry)
 {
 	return entry->responded_at && tfc__now() - entry->responded_at < FRESH_NS;
 }
@@ -179,13 +170,13 @@ int tfc__upstreams_get(struct tfc__upstreams *upstreams, const char *name, tfc_e
 				 "unknown upstream \"%.80s\": the node has no upstreams (options "
 				 "upstream_map, upstream)",
 				 name);
-	struct entry *entry = make_entry(upstreams, name);
+	struct entry *entry = upstream_find_or_add(upstreams, name);
 	if (!entry)
 		return tfc__fail_nomem(error, "cluster");
-	if (!entry->request && !is_fresh(entry)) {
+	if (!entry->request && !upstream_is_fresh(entry)) {
 		entry->refusal.code = 0;
-		query(entry);
-		if (!entry->request && !is_fresh(entry))
+		upstream_query(entry);
+		if (!entry->request && !upstream_is_fresh(entry))
 			return tfc__fail_nomem(error, "cluster");
 	}
 	if (entry->request)
@@ -199,7 +190,7 @@ int tfc__upstreams_get(struct tfc__upstreams *upstreams, const char *name, tfc_e
 
 void tfc__upstreams_changed(struct tfc__upstreams *upstreams, const char *name, uint64_t version)
 {
-	struct entry *entry = find_entry(upstreams, name);
+	struct entry *entry = upstream_find(upstreams, name);
 	uint64_t now = tfc__now();
 	if (!entry || (entry->response && version <= entry->response->version))
 		return;
@@ -210,7 +201,7 @@ void tfc__upstreams_changed(struct tfc__upstreams *upstreams, const char *name, 
 	uint64_t settled = now + TFC__UPSTREAM_SETTLE_MS * TFC__MS;
 	uint64_t at_last = entry->changing_since + TFC__UPSTREAM_SETTLE_MAX * TFC__MS;
 	tfc__timer_set(&entry->timer, settled < at_last ? settled : at_last);
-	free_response(entry->response);
+	upstream_response_free(entry->response);
 	entry->response = NULL;
 	entry->responded_at = 0;
 	tfc__work_schedule(&entry->reporting); /* waiting jobs request it at once */
@@ -218,17 +209,17 @@ void tfc__upstreams_changed(struct tfc__upstreams *upstreams, const char *name, 
 
 /* ---- functions for the host */
 
-static int enter(tfc_upstream_request *request)
+static int upstream_enter(tfc_upstream_request *request)
 {
 	return tfc__ctx_enter(request ? request->entry->upstreams->ctx : NULL);
 }
 
-static int invalid(const tfc_upstream_request *request, const char *text)
+static int upstream_fail_invalid(const tfc_upstream_request *request, const char *text)
 {
 	return tfc__ctx_fail(request->entry->upstreams->ctx, TFC_EINVAL, "cluster", 0, "%s", text);
 }
 
-static int nomem(const tfc_upstream_request *request)
+static int upstream_fail_nomem(const tfc_upstream_request *request)
 {
 	return tfc__fail_nomem(tfc__ctx_error(request->entry->upstreams->ctx), "cluster");
 }
@@ -240,7 +231,7 @@ static bool is_partition_name(const char *name)
 }
 
 /* Grows an array with `count` elements for one more, by doubling. */
-static void *grow(void *items, uint32_t count, size_t size)
+static void *upstream_grow(void *items, uint32_t count, size_t size)
 {
 	if (count & (count - 1)) /* not a power of two: there is space */
 		return items;
@@ -250,23 +241,25 @@ static void *grow(void *items, uint32_t count, size_t size)
 int tfc_upstream_add_partition(tfc_upstream_request *request, const char *partition,
 			       const char *node)
 {
-	int code = enter(request);
+	int code = upstream_enter(request);
 	if (code < 0)
 		return code;
 	if (!is_partition_name(partition))
-		return invalid(request, "a partition's name must have 1 to 63 bytes, without "
-					"commas, blanks and control characters");
+		return upstream_fail_invalid(request,
+					     "a partition's name must have 1 to 63 bytes, without "
+					     "commas, blanks and control characters");
 	if (node && !*node)
-		return invalid(request, "node is empty; NULL stands for any node");
+		return upstream_fail_invalid(request, "node is empty; NULL stands for any node");
 	struct tfc__upstream *response = request->response;
-	void *grown = grow(response->partitions, response->count, sizeof(response->partitions[0]));
+	void *grown = upstream_grow(response->partitions, response->count,
+				    sizeof(response->partitions[0]));
 	char *name = strdup(partition), *owner = node ? strdup(node) : NULL;
 	if (grown)
 		response->partitions = grown;
 	if (!grown || !name || (node && !owner)) {
 		free(name);
 		free(owner);
-		return nomem(request);
+		return upstream_fail_nomem(request);
 	}
 	response->partitions[response->count++] = (struct tfc__upstream_partition){name, owner};
 	return TFC_OK;
@@ -275,20 +268,21 @@ int tfc_upstream_add_partition(tfc_upstream_request *request, const char *partit
 int tfc_upstream_add_env(tfc_upstream_request *request, const char *node, const char *name,
 			 const char *value)
 {
-	int code = enter(request);
+	int code = upstream_enter(request);
 	if (code < 0)
 		return code;
 	if (!name || !*name || strchr(name, '=') || !value)
-		return invalid(request, "a variable must have a name without '=', and a value");
+		return upstream_fail_invalid(
+			request, "a variable must have a name without '=', and a value");
 	struct tfc__upstream *response = request->response;
-	void *grown = grow(response->envs, response->env_count, sizeof(response->envs[0]));
+	void *grown = upstream_grow(response->envs, response->env_count, sizeof(response->envs[0]));
 	char *text = malloc(strlen(name) + strlen(value) + 2), *where = node ? strdup(node) : NULL;
 	if (grown)
 		response->envs = grown;
 	if (!grown || !text || (node && !where)) {
 		free(text);
 		free(where);
-		return nomem(request);
+		return upstream_fail_nomem(request);
 	}
 	stpcpy(stpcpy(stpcpy(text, name), "="), value);
 	response->envs[response->env_count++] = (struct tfc__upstream_env){where, text};
@@ -296,34 +290,34 @@ int tfc_upstream_add_env(tfc_upstream_request *request, const char *node, const 
 }
 
 /* Ends the request; observers are notified in a turn of their own. */
-static void settle(tfc_upstream_request *request)
+static void upstream_request_end(tfc_upstream_request *request)
 {
 	struct entry *entry = request->entry;
 	entry->request = NULL;
 	entry->responded_at = tfc__now();
-	free_request(request);
+	upstream_request_free(request);
 	tfc__work_schedule(&entry->reporting);
 }
 
-static int refuse(tfc_upstream_request *request, const char *text)
+static int upstream_refuse(tfc_upstream_request *request, const char *text)
 {
 	struct entry *entry = request->entry;
 	tfc__fail(&entry->refusal, TFC_EAGAIN, "cluster", 0, "%.200s", text);
-	free_response(entry->response);
+	upstream_response_free(entry->response);
 	entry->response = NULL;
 	if (!entry->changing_since)
 		tfc__timer_set(&entry->timer, tfc__now() + RETRY_NS);
-	settle(request);
+	upstream_request_end(request);
 	return TFC_OK;
 }
 
-static int compare_names(const void *a, const void *b)
+static int compare_partition_names(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* Returns 1 if a name occurs twice. */
-static int has_twins(const struct tfc__upstream *response)
+static int has_duplicate_partition(const struct tfc__upstream *response)
 {
 	const char **names = calloc(response->count, sizeof(*names));
 	int found = 0;
@@ -331,7 +325,7 @@ static int has_twins(const struct tfc__upstream *response)
 		return TFC_ENOMEM;
 	for (uint32_t i = 0; i < response->count; i++)
 		names[i] = response->partitions[i].name;
-	qsort(names, response->count, sizeof(*names), compare_names);
+	qsort(names, response->count, sizeof(*names), compare_partition_names);
 	for (uint32_t i = 1; i < response->count && !found; i++)
 		found = strcmp(names[i], names[i - 1]) == 0;
 	free(names);
@@ -339,41 +333,44 @@ static int has_twins(const struct tfc__upstream *response)
 }
 
 /* An invalid response also ends the request, which would stay open otherwise. */
-static int spoil(tfc_upstream_request *request, int code, const char *text)
+static int upstream_refuse_invalid(tfc_upstream_request *request, int code, const char *text)
 {
 	tfc_ctx *ctx = request->entry->upstreams->ctx;
-	refuse(request, text);
+	upstream_refuse(request, text);
 	return tfc__ctx_fail(ctx, code, "cluster", 0, "%s", text);
 }
 
 int tfc_upstream_complete(tfc_upstream_request *request, uint64_t version)
 {
-	int code = enter(request);
+	int code = upstream_enter(request);
 	if (code < 0)
 		return code;
 	struct entry *entry = request->entry;
 	if (!request->response->count)
-		return spoil(request, TFC_EINVAL, "the host's response names no partition");
-	if ((code = has_twins(request->response)) < 0)
-		return spoil(request, code, "out of memory");
+		return upstream_refuse_invalid(request, TFC_EINVAL,
+					       "the host's response names no partition");
+	if ((code = has_duplicate_partition(request->response)) < 0)
+		return upstream_refuse_invalid(request, code, "out of memory");
 	if (code > 0)
-		return spoil(request, TFC_EINVAL, "the host's response names a partition twice");
+		return upstream_refuse_invalid(request, TFC_EINVAL,
+					       "the host's response names a partition twice");
 	if (version < entry->wanted_version)
-		return refuse(request, "the host's response is older than the reported change");
-	free_response(entry->response);
+		return upstream_refuse(request,
+				       "the host's response is older than the reported change");
+	upstream_response_free(entry->response);
 	entry->response = request->response;
 	entry->response->version = version;
 	request->response = NULL;
-	settle(request);
+	upstream_request_end(request);
 	return TFC_OK;
 }
 
 int tfc_upstream_fail(tfc_upstream_request *request, const char *text)
 {
-	int code = enter(request);
+	int code = upstream_enter(request);
 	if (code < 0)
 		return code;
-	return refuse(request, text && *text ? text : "unknown to the host");
+	return upstream_refuse(request, text && *text ? text : "unknown to the host");
 }
 
 /* ---- opening and closing */
@@ -401,23 +398,19 @@ int tfc__upstreams_open(tfc_ctx *ctx, const tfc_upstream_ops *ops, void *user, t
 	return TFC_OK;
 }
 
-static void free_entry(struct entry *entry)
-{
-	free_response(entry->response);
-	tfc__list_remove(&entry->link);
-	free(entry);
-}
-
-static void leave(struct tfc__upstreams *upstreams)
+static void upstreams_leave(struct tfc__upstreams *upstreams)
 {
 	if (--upstreams->busy || !upstreams->is_closed)
 		return;
-	TFC__LIST_EACH (link, &upstreams->entries)
-		free_entry(tfc__container_of(link, struct entry, link));
+	TFC__LIST_EACH (link, &upstreams->entries) {
+		struct entry *entry = tfc__container_of(link, struct entry, link);
+		upstream_response_free(entry->response);
+		free(entry);
+	}
 	free(upstreams);
 }
 
-static void close_entry(struct entry *entry)
+static void upstream_close(struct entry *entry)
 {
 	tfc_upstream_request *request = entry->request;
 	tfc__timer_cancel(&entry->timer);
@@ -426,7 +419,7 @@ static void close_entry(struct entry *entry)
 		return;
 	entry->request = NULL;
 	entry->upstreams->ops.cancel(entry->upstreams->user, request);
-	free_request(request);
+	upstream_request_free(request);
 }
 
 void tfc__upstreams_close(struct tfc__upstreams *upstreams)
@@ -437,6 +430,6 @@ void tfc__upstreams_close(struct tfc__upstreams *upstreams)
 	upstreams->busy++;
 	tfc__observers_close(&upstreams->watches);
 	TFC__LIST_EACH (link, &upstreams->entries)
-		close_entry(tfc__container_of(link, struct entry, link));
-	leave(upstreams);
+		upstream_close(tfc__container_of(link, struct entry, link));
+	upstreams_leave(upstreams);
 }

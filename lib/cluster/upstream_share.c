@@ -26,7 +26,7 @@ struct sharing {
 	const char **nodes;     /* per worker */
 };
 
-static int by_node(const void *a, const void *b, void *user)
+static int compare_by_node(const void *a, const void *b, void *user)
 {
 	const struct tfc__upstream *upstream = user;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -46,7 +46,7 @@ static void list_owners(struct sharing *sharing)
 	for (uint32_t i = 0; i < count; i++)
 		sharing->order[i] = i;
 	/* glibc's qsort_r; other systems have another order of arguments */
-	qsort_r(sharing->order, count, sizeof(sharing->order[0]), by_node,
+	qsort_r(sharing->order, count, sizeof(sharing->order[0]), compare_by_node,
 		(void *)(uintptr_t)sharing->upstream);
 	for (uint32_t i = 0; i < count && node_at(sharing, i); i++) {
 		struct owner *owner = &sharing->owners[sharing->owner_count - 1];
@@ -68,7 +68,7 @@ static bool is_needier(const struct owner *a, const struct owner *b)
 }
 
 /* An owner without a worker comes before all others. */
-static struct owner *neediest(struct sharing *sharing)
+static struct owner *neediest_owner(struct sharing *sharing)
 {
 	struct owner *best = NULL;
 	for (uint32_t i = 0; i < sharing->owner_count; i++) {
@@ -83,11 +83,11 @@ static struct owner *neediest(struct sharing *sharing)
 }
 
 /* Workers are numbered by owner, in the order of the owners' names. */
-static void deal_workers(struct sharing *sharing)
+static void assign_workers(struct sharing *sharing)
 {
 	uint32_t next = 0;
 	for (uint32_t i = 0; i < sharing->workers; i++) {
-		struct owner *owner = neediest(sharing);
+		struct owner *owner = neediest_owner(sharing);
 		if (!owner)
 			break;
 		owner->workers++;
@@ -100,7 +100,7 @@ static void deal_workers(struct sharing *sharing)
 	}
 }
 
-static void give(struct sharing *sharing, uint32_t worker, uint32_t partition)
+static void assign_partition(struct sharing *sharing, uint32_t worker, uint32_t partition)
 {
 	struct tfc__buf *list = &sharing->lists[worker];
 	tfc__buf_addf(list, "%s%s", list->len ? "," : "",
@@ -108,34 +108,35 @@ static void give(struct sharing *sharing, uint32_t worker, uint32_t partition)
 	sharing->counts[worker]++;
 }
 
-static void give_to_poorest(struct sharing *sharing, uint32_t partition)
+static void assign_to_least_loaded(struct sharing *sharing, uint32_t partition)
 {
-	uint32_t poorest = 0;
+	uint32_t least = 0;
 	for (uint32_t i = 1; i < sharing->workers; i++)
-		if (sharing->counts[i] < sharing->counts[poorest])
-			poorest = i;
-	give(sharing, poorest, partition);
+		if (sharing->counts[i] < sharing->counts[least])
+			least = i;
+	assign_partition(sharing, least, partition);
 }
 
-static void deal_partitions(struct sharing *sharing)
+static void assign_partitions(struct sharing *sharing)
 {
 	for (uint32_t i = 0; i < sharing->owner_count; i++) {
 		const struct owner *owner = &sharing->owners[i];
 		for (uint32_t j = 0; owner->workers && j < owner->count; j++) {
 			uint64_t share = (uint64_t)j * owner->workers / owner->count;
-			give(sharing, owner->first_worker + (uint32_t)share, owner->partitions[j]);
+			assign_partition(sharing, owner->first_worker + (uint32_t)share,
+					 owner->partitions[j]);
 		}
 	}
 	for (uint32_t i = 0; i < sharing->owner_count; i++) {
 		const struct owner *owner = &sharing->owners[i];
 		for (uint32_t j = 0; !owner->workers && j < owner->count; j++)
-			give_to_poorest(sharing, owner->partitions[j]);
+			assign_to_least_loaded(sharing, owner->partitions[j]);
 	}
 	for (uint32_t i = sharing->owned; i < sharing->upstream->count; i++)
-		give_to_poorest(sharing, sharing->order[i]);
+		assign_to_least_loaded(sharing, sharing->order[i]);
 }
 
-static bool hand_over(struct sharing *sharing, struct tfc__upstream_share *shares)
+static bool sharing_to_shares(struct sharing *sharing, struct tfc__upstream_share *shares)
 {
 	bool is_whole = true;
 	for (uint32_t i = 0; i < sharing->workers; i++) {
@@ -147,7 +148,7 @@ static bool hand_over(struct sharing *sharing, struct tfc__upstream_share *share
 	return is_whole;
 }
 
-static bool make(struct sharing *sharing)
+static bool sharing_init(struct sharing *sharing)
 {
 	size_t partitions = sharing->upstream->count, workers = sharing->workers;
 	sharing->order = calloc(partitions + 1, sizeof(sharing->order[0]));
@@ -159,7 +160,7 @@ static bool make(struct sharing *sharing)
 	       sharing->nodes;
 }
 
-static void unmake(struct sharing *sharing)
+static void sharing_fini(struct sharing *sharing)
 {
 	for (uint32_t i = 0; sharing->lists && i < sharing->workers; i++)
 		tfc__buf_fini(&sharing->lists[i]);
@@ -175,14 +176,14 @@ int tfc__upstream_share(const struct tfc__upstream *upstream, uint32_t workers,
 {
 	struct sharing sharing = {.upstream = upstream, .workers = workers};
 	struct tfc__upstream_share *shares = calloc(workers + 1, sizeof(*shares));
-	bool is_whole = shares && workers && make(&sharing);
+	bool is_whole = shares && workers && sharing_init(&sharing);
 	if (is_whole) {
 		list_owners(&sharing);
-		deal_workers(&sharing);
-		deal_partitions(&sharing);
-		is_whole = hand_over(&sharing, shares);
+		assign_workers(&sharing);
+		assign_partitions(&sharing);
+		is_whole = sharing_to_shares(&sharing, shares);
 	}
-	unmake(&sharing);
+	sharing_fini(&sharing);
 	if (!is_whole && workers) {
 		tfc__upstream_shares_free(shares, workers);
 		return TFC_ENOMEM;
@@ -198,17 +199,6 @@ void tfc__upstream_shares_free(struct tfc__upstream_share *shares, uint32_t work
 	free(shares);
 }
 
-static void add_env(struct tfc__strv *env, const char *text)
-{
-	char *copy = strdup(text), *equals = copy ? strchr(copy, '=') : NULL;
-	if (equals) {
-		*equals = '\0';
-		tfc__strv_set_env(env, copy, equals + 1);
-	}
-	env->is_failed |= !copy;
-	free(copy);
-}
-
 void tfc__upstream_environ(const struct tfc__upstream *upstream,
 			   const struct tfc__upstream_share *share, const char *node,
 			   struct tfc__strv *env)
@@ -217,10 +207,10 @@ void tfc__upstream_environ(const struct tfc__upstream *upstream,
 	snprintf(version, sizeof(version), "%llu", (unsigned long long)upstream->version);
 	for (uint32_t i = 0; i < upstream->env_count; i++)
 		if (!upstream->envs[i].node)
-			add_env(env, upstream->envs[i].text);
+			tfc__strv_set_variable(env, strdup(upstream->envs[i].text));
 	for (uint32_t i = 0; i < upstream->env_count; i++)
 		if (upstream->envs[i].node && strcmp(upstream->envs[i].node, node) == 0)
-			add_env(env, upstream->envs[i].text);
+			tfc__strv_set_variable(env, strdup(upstream->envs[i].text));
 	tfc__strv_set_env(env, "TFC_UPSTREAM", upstream->name);
 	tfc__strv_set_env(env, "TFC_UPSTREAM_VERSION", version);
 	tfc__strv_set_env(env, "TFC_PARTITIONS", share->partitions);

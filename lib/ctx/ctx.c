@@ -15,7 +15,7 @@ int tfc_ctx_options_init(tfc_ctx_options *options, uint32_t size)
 	return tfc__options_init(options, size, sizeof(*options));
 }
 
-static int apply_ctx_options(tfc_ctx *ctx, const tfc_ctx_options *options, tfc_error *error)
+static int ctx_apply_options(tfc_ctx *ctx, const tfc_ctx_options *options, tfc_error *error)
 {
 	tfc_ctx_options own;
 	int code = tfc__options_copy(&own, sizeof(own), options, "ctx", "tfc_ctx_options", error);
@@ -35,13 +35,13 @@ static int apply_ctx_options(tfc_ctx *ctx, const tfc_ctx_options *options, tfc_e
 }
 
 /* The context's own descriptors have no struct tfc__io: their data is NULL. */
-static int watch_own(tfc_ctx *ctx, int fd)
+static int ctx_watch_own(tfc_ctx *ctx, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
 	return epoll_ctl(ctx->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-static int open_fds(tfc_ctx *ctx, tfc_error *error)
+static int ctx_open_fds(tfc_ctx *ctx, tfc_error *error)
 {
 	ctx->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (ctx->epoll_fd < 0)
@@ -52,7 +52,7 @@ static int open_fds(tfc_ctx *ctx, tfc_error *error)
 	ctx->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (ctx->event_fd < 0)
 		return tfc__fail_errno(error, "ctx", errno, "cannot create an event descriptor");
-	if (watch_own(ctx, ctx->timer_fd) < 0 || watch_own(ctx, ctx->event_fd) < 0)
+	if (ctx_watch_own(ctx, ctx->timer_fd) < 0 || ctx_watch_own(ctx, ctx->event_fd) < 0)
 		return tfc__fail_errno(error, "ctx", errno, "cannot watch a descriptor");
 	return TFC_OK;
 }
@@ -62,7 +62,7 @@ static int open_fds(tfc_ctx *ctx, tfc_error *error)
  * call. The kernel zeroes the flag's page in a forked child (madvise(2), MADV_WIPEONFORK, since
  * Linux 4.14).
  */
-static int mark_owner(tfc_ctx *ctx, tfc_error *error)
+static int ctx_mark_owner(tfc_ctx *ctx, tfc_error *error)
 {
 	bool *mark = mmap(NULL, sizeof(*mark), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			  -1, 0);
@@ -77,7 +77,7 @@ static int mark_owner(tfc_ctx *ctx, tfc_error *error)
 	return TFC_OK;
 }
 
-static void free_slots(tfc_ctx *ctx, bool is_forked)
+static void ctx_free_slots(tfc_ctx *ctx, bool is_forked)
 {
 	for (int i = TFC__SLOTS - 1; i >= 0; i--)
 		if (ctx->slots[i].free)
@@ -114,11 +114,11 @@ int tfc_ctx_new(const tfc_ctx_options *options, tfc_error *error, tfc_ctx **ret_
 	tfc__list_init(&ctx->handles);
 	pthread_mutex_init(&ctx->mutex, NULL);
 
-	int code = apply_ctx_options(ctx, options, error);
+	int code = ctx_apply_options(ctx, options, error);
 	if (code == TFC_OK)
-		code = mark_owner(ctx, error);
+		code = ctx_mark_owner(ctx, error);
 	if (code == TFC_OK)
-		code = open_fds(ctx, error);
+		code = ctx_open_fds(ctx, error);
 	if (code < 0) {
 		pthread_mutex_destroy(&ctx->mutex);
 		ctx_destroy(ctx);
@@ -142,7 +142,7 @@ void tfc_ctx_free(tfc_ctx *ctx)
 		return;
 	}
 	tfc__ctx_close_handles(ctx);
-	free_slots(ctx, false);
+	ctx_free_slots(ctx, false);
 	pthread_mutex_destroy(&ctx->mutex);
 	ctx_destroy(ctx);
 }
@@ -173,7 +173,7 @@ void tfc_ctx_abandon(tfc_ctx *ctx)
 	if (!ctx)
 		return;
 	tfc__ctx_close_fds(ctx);
-	free_slots(ctx, true);
+	ctx_free_slots(ctx, true);
 	ctx_destroy(ctx);
 }
 

@@ -28,7 +28,7 @@ static const source_fn sources[SOURCE_COUNT] = {
  * begins with the source after it, so that a source that always has work cannot starve another.
  * Returns 1 when descriptors were polled last and none was ready.
  */
-static int run_turn(tfc_ctx *ctx, uint32_t *left)
+static int ctx_run_turn(tfc_ctx *ctx, uint32_t *left)
 {
 	uint32_t first = ctx->first_source, before = 0;
 	ctx->first_source = 0;
@@ -46,7 +46,7 @@ static int run_turn(tfc_ctx *ctx, uint32_t *left)
 	return first == 0 && *left == before;
 }
 
-static int refuse_reentrance(tfc_ctx *ctx)
+static int ctx_refuse_reentrance(tfc_ctx *ctx)
 {
 	if (!ctx->is_dispatching)
 		return TFC_OK;
@@ -55,16 +55,16 @@ static int refuse_reentrance(tfc_ctx *ctx)
 		"tfc_ctx_dispatch was called inside a callback; return to the loop first");
 }
 
-static int dispatch(tfc_ctx *ctx, uint32_t left)
+static int ctx_dispatch(tfc_ctx *ctx, uint32_t left)
 {
 	uint64_t start = tfc__now();
 	int code;
 	bool is_done = false, is_cut = false; /* no work is left; work may be left */
-	tfc__ctx_forget_wake(ctx);
+	tfc__ctx_clear_wake(ctx);
 	ctx->is_dispatching = true;
 	tfc__ctx_walk_io(ctx);
 	do {
-		code = run_turn(ctx, &left);
+		code = ctx_run_turn(ctx, &left);
 		uint64_t now = tfc__now();
 		bool is_due = ctx->timers && ctx->timers->at <= now;
 		is_done = code == 1 && !is_due && !tfc__ctx_is_waiting(ctx);
@@ -84,8 +84,8 @@ int tfc_ctx_dispatch(tfc_ctx *ctx, uint32_t budget)
 {
 	int code = tfc__ctx_enter(ctx);
 	if (code == TFC_OK)
-		code = refuse_reentrance(ctx);
-	return code < 0 ? code : dispatch(ctx, budget ? budget : DEFAULT_BUDGET);
+		code = ctx_refuse_reentrance(ctx);
+	return code < 0 ? code : ctx_dispatch(ctx, budget ? budget : DEFAULT_BUDGET);
 }
 
 /* The wait also fetches the ready descriptors: one system call less than poll and dispatch. */
@@ -93,10 +93,10 @@ int tfc_ctx_run(tfc_ctx *ctx, int timeout_ms)
 {
 	int code = tfc__ctx_enter(ctx);
 	if (code == TFC_OK)
-		code = refuse_reentrance(ctx);
+		code = ctx_refuse_reentrance(ctx);
 	if (code == TFC_OK)
 		code = tfc__ctx_fetch_io(ctx, IO_BATCH, timeout_ms < 0 ? -1 : timeout_ms);
-	return code > 0 ? dispatch(ctx, DEFAULT_BUDGET) : code;
+	return code > 0 ? ctx_dispatch(ctx, DEFAULT_BUDGET) : code;
 }
 
 /* ---- deferred work */

@@ -32,8 +32,8 @@ int tfc__helper_find(const tfc_ctx *ctx, const char *name, const char *component
 }
 
 /* 0 or an errno. */
-static int spawn_detached(const char *path, char *const argv[], const struct tfc__helper_fd *fds,
-			  size_t count, pid_t *ret_pid)
+static int helper_spawn(const char *path, char *const argv[], const struct tfc__helper_fd *fds,
+			size_t count, pid_t *ret_pid)
 {
 	char *const env[] = {NULL};
 	sigset_t all, blocked;
@@ -82,7 +82,7 @@ int tfc__helper_run(const char *path, char *const argv[], const struct tfc__help
 			failed = errno;
 	}
 	if (!failed)
-		failed = spawn_detached(path, argv, copies, count, ret_pid);
+		failed = helper_spawn(path, argv, copies, count, ret_pid);
 	while (copied-- > 0)
 		if (copies[copied].fd >= 0)
 			close(copies[copied].fd);

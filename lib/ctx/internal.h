@@ -57,8 +57,8 @@ struct tfc_ctx {
 	struct tfc__link work;
 	struct tfc__link work_marker; /* in `work` during a turn: the end of the turn */
 
-	struct post_queue taken; /* moved out of `posted`, not called yet */
-	pthread_mutex_t mutex;   /* guards the next three, which other threads access */
+	struct post_queue fetched; /* moved out of `posted`, not called yet */
+	pthread_mutex_t mutex;     /* guards the next three, which other threads access */
 	struct post_queue posted;
 	bool is_woken;
 	bool is_signaled; /* the eventfd is readable */
@@ -111,7 +111,7 @@ void tfc__ctx_close_fds(tfc_ctx *ctx);
 /* Closes the open handles, the newest first. */
 void tfc__ctx_close_handles(tfc_ctx *ctx);
 
-void tfc__ctx_forget_wake(tfc_ctx *ctx);
+void tfc__ctx_clear_wake(tfc_ctx *ctx);
 void tfc__ctx_drop_posts(tfc_ctx *ctx);
 void tfc__ctx_drop_ops(tfc_ctx *ctx);
 

@@ -4,7 +4,7 @@
 
 #include "base/utf8.h"
 
-static bool is_wanted(const tfc_ctx *ctx, uint32_t level)
+static bool log_is_enabled(const tfc_ctx *ctx, uint32_t level)
 {
 	return ctx->log && level != TFC_LOG_NONE && level <= ctx->log_level;
 }
@@ -28,7 +28,7 @@ void tfc__log(tfc_ctx *ctx, enum tfc_log_level level, const char *component, con
 	      const char *format, ...)
 {
 	char text[1024];
-	if (!is_wanted(ctx, level))
+	if (!log_is_enabled(ctx, level))
 		return;
 	va_list args;
 	va_start(args, format);
@@ -47,7 +47,7 @@ int tfc__ctx_fail(tfc_ctx *ctx, int code, const char *component, int sys_errno, 
 	va_start(args, format);
 	tfc__vfail(&ctx->error, code, component, sys_errno, format, args);
 	va_end(args);
-	if (is_wanted(ctx, TFC_LOG_DEBUG))
+	if (log_is_enabled(ctx, TFC_LOG_DEBUG))
 		log_entry_report(ctx, TFC_LOG_DEBUG, component, "", ctx->error.text, &ctx->error);
 	return code;
 }

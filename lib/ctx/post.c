@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static struct post *take_first(struct post_queue *queue)
+static struct post *post_queue_pop(struct post_queue *queue)
 {
 	struct post *post = queue->first;
 	queue->first = post->next;
@@ -17,7 +17,7 @@ static struct post *take_first(struct post_queue *queue)
 
 /* Called with the mutex held. Neither call can fail: the counter is 0 or 1 and the descriptor is
  * non-blocking. */
-static void set_signaled(tfc_ctx *ctx, bool is_signaled)
+static void ctx_set_signaled(tfc_ctx *ctx, bool is_signaled)
 {
 	uint64_t count = 1;
 	if (ctx->is_signaled == is_signaled)
@@ -29,15 +29,15 @@ static void set_signaled(tfc_ctx *ctx, bool is_signaled)
 }
 
 /* Called with the mutex held. */
-static bool is_waiting_locked(const tfc_ctx *ctx)
+static bool ctx_is_waiting_locked(const tfc_ctx *ctx)
 {
-	return !tfc__list_is_empty(&ctx->work) || ctx->taken.first || ctx->posted.first;
+	return !tfc__list_is_empty(&ctx->work) || ctx->fetched.first || ctx->posted.first;
 }
 
 bool tfc__ctx_is_waiting(tfc_ctx *ctx)
 {
 	pthread_mutex_lock(&ctx->mutex);
-	bool is_waiting = is_waiting_locked(ctx);
+	bool is_waiting = ctx_is_waiting_locked(ctx);
 	pthread_mutex_unlock(&ctx->mutex);
 	return is_waiting;
 }
@@ -47,15 +47,15 @@ bool tfc__ctx_signal(tfc_ctx *ctx)
 	if (tfc__ctx_is_forked(ctx))
 		return false;
 	pthread_mutex_lock(&ctx->mutex);
-	bool is_waiting = is_waiting_locked(ctx) || ctx->is_woken;
-	set_signaled(ctx, is_waiting);
+	bool is_waiting = ctx_is_waiting_locked(ctx) || ctx->is_woken;
+	ctx_set_signaled(ctx, is_waiting);
 	pthread_mutex_unlock(&ctx->mutex);
 	return is_waiting;
 }
 
 /* The dispatch that begins now serves the wake. A later wake makes the eventfd readable again and
  * causes another dispatch. */
-void tfc__ctx_forget_wake(tfc_ctx *ctx)
+void tfc__ctx_clear_wake(tfc_ctx *ctx)
 {
 	pthread_mutex_lock(&ctx->mutex);
 	ctx->is_woken = false;
@@ -78,7 +78,7 @@ int tfc_ctx_post(tfc_ctx *ctx, tfc_post_fn fn, void *user)
 	else
 		ctx->posted.first = post;
 	ctx->posted.last = post;
-	set_signaled(ctx, true);
+	ctx_set_signaled(ctx, true);
 	pthread_mutex_unlock(&ctx->mutex);
 	return TFC_OK;
 }
@@ -91,21 +91,21 @@ int tfc_ctx_wake(tfc_ctx *ctx)
 		return TFC_EFORK;
 	pthread_mutex_lock(&ctx->mutex);
 	ctx->is_woken = true;
-	set_signaled(ctx, true);
+	ctx_set_signaled(ctx, true);
 	pthread_mutex_unlock(&ctx->mutex);
 	return TFC_OK;
 }
 
 int tfc__ctx_run_posts(tfc_ctx *ctx, uint32_t *left)
 {
-	if (!ctx->taken.first) {
+	if (!ctx->fetched.first) {
 		pthread_mutex_lock(&ctx->mutex);
-		ctx->taken = ctx->posted;
+		ctx->fetched = ctx->posted;
 		ctx->posted.first = NULL;
 		pthread_mutex_unlock(&ctx->mutex);
 	}
-	while (*left > 0 && ctx->taken.first) {
-		struct post *post = take_first(&ctx->taken);
+	while (*left > 0 && ctx->fetched.first) {
+		struct post *post = post_queue_pop(&ctx->fetched);
 		tfc_post_fn fn = post->fn;
 		void *user = post->user;
 		free(post);
@@ -117,8 +117,8 @@ int tfc__ctx_run_posts(tfc_ctx *ctx, uint32_t *left)
 
 void tfc__ctx_drop_posts(tfc_ctx *ctx)
 {
-	while (ctx->taken.first)
-		free(take_first(&ctx->taken));
+	while (ctx->fetched.first)
+		free(post_queue_pop(&ctx->fetched));
 	while (ctx->posted.first)
-		free(take_first(&ctx->posted));
+		free(post_queue_pop(&ctx->posted));
 }

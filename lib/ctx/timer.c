@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 
-static struct tfc__timer *meld(struct tfc__timer *a, struct tfc__timer *b)
+static struct tfc__timer *timers_meld(struct tfc__timer *a, struct tfc__timer *b)
 {
 	if (!a || !b)
 		return a ? a : b;
@@ -27,7 +27,7 @@ static struct tfc__timer *meld(struct tfc__timer *a, struct tfc__timer *b)
 }
 
 /* Melds pairs from left to right, then the results from right to left, without recursion. */
-static struct tfc__timer *meld_siblings(struct tfc__timer *first)
+static struct tfc__timer *timers_meld_siblings(struct tfc__timer *first)
 {
 	struct tfc__timer *pairs = NULL;
 	while (first) {
@@ -36,7 +36,7 @@ static struct tfc__timer *meld_siblings(struct tfc__timer *first)
 		a->next = a->prev = NULL;
 		if (b)
 			b->next = b->prev = NULL;
-		a = meld(a, b);
+		a = timers_meld(a, b);
 		a->next = pairs;
 		pairs = a;
 	}
@@ -45,15 +45,15 @@ static struct tfc__timer *meld_siblings(struct tfc__timer *first)
 		struct tfc__timer *pair = pairs;
 		pairs = pair->next;
 		pair->next = NULL;
-		root = meld(root, pair);
+		root = timers_meld(root, pair);
 	}
 	return root;
 }
 
-static void take_out(struct tfc__timer *timer)
+static void timer_remove(struct tfc__timer *timer)
 {
 	tfc_ctx *ctx = timer->ctx;
-	struct tfc__timer *rest = meld_siblings(timer->child);
+	struct tfc__timer *rest = timers_meld_siblings(timer->child);
 	if (timer == ctx->timers) {
 		ctx->timers = rest;
 	} else {
@@ -63,7 +63,7 @@ static void take_out(struct tfc__timer *timer)
 			timer->prev->next = timer->next;
 		if (timer->next)
 			timer->next->prev = timer->prev;
-		ctx->timers = meld(ctx->timers, rest);
+		ctx->timers = timers_meld(ctx->timers, rest);
 	}
 	timer->child = timer->next = timer->prev = NULL;
 	timer->at = 0;
@@ -84,7 +84,7 @@ void tfc__ctx_arm(tfc_ctx *ctx)
 }
 
 /* Dispatch sets the timerfd once, at its end. */
-static void changed(tfc_ctx *ctx)
+static void timers_changed(tfc_ctx *ctx)
 {
 	if (!ctx->is_dispatching)
 		tfc__ctx_arm(ctx);
@@ -98,18 +98,18 @@ void tfc__timer_init(struct tfc__timer *timer, tfc_ctx *ctx, tfc__timer_fn fn)
 void tfc__timer_set(struct tfc__timer *timer, uint64_t at)
 {
 	if (timer->at)
-		take_out(timer);
+		timer_remove(timer);
 	timer->at = at ? at : 1; /* 0 means "not set" */
-	timer->ctx->timers = meld(timer->ctx->timers, timer);
-	changed(timer->ctx);
+	timer->ctx->timers = timers_meld(timer->ctx->timers, timer);
+	timers_changed(timer->ctx);
 }
 
 void tfc__timer_cancel(struct tfc__timer *timer)
 {
 	if (!timer->at)
 		return;
-	take_out(timer);
-	changed(timer->ctx);
+	timer_remove(timer);
+	timers_changed(timer->ctx);
 }
 
 int tfc__ctx_run_timers(tfc_ctx *ctx, uint32_t *left)
@@ -119,7 +119,7 @@ int tfc__ctx_run_timers(tfc_ctx *ctx, uint32_t *left)
 	uint64_t now = tfc__now();
 	while (*left > 0 && ctx->timers && ctx->timers->at <= now) {
 		struct tfc__timer *timer = ctx->timers;
-		take_out(timer);
+		timer_remove(timer);
 		--*left;
 		timer->fn(timer);
 	}

@@ -14,8 +14,8 @@
 /* ---- the job */
 
 /* The nodes of its tasks, in the order of the tasks. */
-static void list_nodes(const struct tfc__record *record, uint32_t task_count,
-		       const char *nodes[TFC__JOB_NODES_MAX + 1])
+static void list_task_nodes(const struct tfc__record *record, uint32_t task_count,
+			    const char *nodes[TFC__JOB_NODES_MAX + 1])
 {
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < task_count && count < TFC__JOB_NODES_MAX; i++) {
@@ -29,8 +29,9 @@ static void list_nodes(const struct tfc__record *record, uint32_t task_count,
 	nodes[count] = NULL;
 }
 
-static void set_end(const struct tfc__record *record, const struct tfc__journal_entry *entry,
-		    struct tfc__job_summary *summary)
+static void summary_set_end(const struct tfc__record *record,
+			    const struct tfc__journal_entry *entry,
+			    struct tfc__job_summary *summary)
 {
 	const struct tfc__journal_exit end = tfc__journal_exit(entry);
 	tfc_job_info *info = &summary->info;
@@ -59,8 +60,7 @@ void tfc__summarize(const struct tfc__record *record, struct tfc__job_summary *r
 	const struct tfc__journal *journal = &record->journal;
 	/* The latest entry about the whole job: what it waits for, why it restarts, how it ended.
 	 */
-	const struct tfc__journal_entry *said = journal->said ? &journal->entries[journal->said - 1]
-							      : NULL;
+	const struct tfc__journal_entry *last = tfc__journal_last_of_job(journal);
 	uint64_t now = tfc__wall();
 	*ret_summary = (struct tfc__job_summary){
 		.info = {
@@ -69,13 +69,14 @@ void tfc__summarize(const struct tfc__record *record, struct tfc__job_summary *r
 			.job = record->id,
 			.name = record->job->name,
 			.maintainer = tfc__agent_name(tfc__directory_agent(record->directory)),
-			.text = said ? said->text : "",
+			.text = last ? last->text : "",
 			.host_tag = record->host_tag,
 			.host_tag_len = record->host_tag_len,
 			.epoch = record->epoch,
 			.submitted_ns = record->submitted_ns,
 			.started_ns = journal->started_ns,
 			.restarts = journal->restarts,
+			.incidents = journal->incidents,
 			.generation = tfc__record_generation(record),
 			.task_count = tfc__job_task_count(record->job),
 			.ready_count = journal->ready,
@@ -86,15 +87,15 @@ void tfc__summarize(const struct tfc__record *record, struct tfc__job_summary *r
 	tfc_job_info *info = &ret_summary->info;
 	if (now > record->submitted_ns)
 		info->age_ms = (now - record->submitted_ns) / TFC__MS;
-	if (said && said->kind == TFC_EVENT_END)
-		set_end(record, said, ret_summary);
+	if (last && last->kind == TFC_EVENT_END)
+		summary_set_end(record, last, ret_summary);
 	if (record->keeper.why[0]) {
 		snprintf(ret_summary->text, sizeof(ret_summary->text),
 			 "cannot store the job's events: %s; they are reported once stored",
 			 record->keeper.why);
 		info->text = ret_summary->text;
 	}
-	list_nodes(record, info->task_count, ret_summary->nodes);
+	list_task_nodes(record, info->task_count, ret_summary->nodes);
 }
 
 void tfc__summarize_damaged(const struct tfc__directory *directory,

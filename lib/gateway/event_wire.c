@@ -83,6 +83,7 @@ static const struct tfc__field rows[] = {
 	FIELD("rss", TFC__UINT, event.max_rss_kib, TFC__V0_2, .json = "max_rss_kib",
 	      .shown = ENDED),
 	FIELD("lt", TFC__LINES, event.log_tail, TFC__V0_2, .json = "log_tail", .shown = END),
+	FIELD("el", TFC__STRING, event.error_line, TFC__V0_3, .json = "error_line", .shown = END),
 	FIELD("if", TFC__LINES, event.ignored_failures, TFC__V0_3, .json = "ignored_failures",
 	      .shown = END),
 	FIELD(NULL, TFC__STRING, event.cursor, TFC__V0_2, .json = "cursor",

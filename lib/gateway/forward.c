@@ -23,7 +23,7 @@ struct forwarding {
 	bool has_msg;
 };
 
-static void free_forwarding(struct forwarding *forwarding)
+static void forwarding_free(struct forwarding *forwarding)
 {
 	tfc__search_drop(forwarding->search);
 	tfc__received_fini(&forwarding->received);
@@ -33,13 +33,14 @@ static void free_forwarding(struct forwarding *forwarding)
 	free(forwarding);
 }
 
-static void forget(struct tfc__request *request)
+static void forwarding_cancel(struct tfc__request *request)
 {
-	free_forwarding(request->doing);
+	forwarding_free(request->impl);
 }
 
-static void call_node(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,
-		      const char *node, struct tfc__request *request)
+static void forward_to_node(struct tfc__forwarder *forwarder,
+			    const struct tfc__request_params *params, const char *node,
+			    struct tfc__request *request)
 {
 	struct tfc__rpc *rpc = tfc__member_rpc(&forwarder->members, node);
 	struct tfc__remote_request *remote_request;
@@ -48,32 +49,34 @@ static void call_node(struct tfc__forwarder *forwarder, const struct tfc__reques
 						    "cannot reach node %.60s, which has job %s",
 						    node, params->job));
 	else if ((remote_request = tfc__remote_request_new(request, params)))
-		tfc__remote_request_go(remote_request, rpc);
+		tfc__remote_request_send(remote_request, rpc);
 }
 
-static void on_found(void *user, const char *node, const char *id, const tfc_error *error)
+static void forwarding_on_found(void *user, const char *node, const char *id,
+				const tfc_error *error)
 {
 	struct forwarding *forwarding = user;
 	struct tfc__request *request = forwarding->request;
 	struct tfc__request_params params = forwarding->received.params;
 	forwarding->search = NULL;
-	request->forget = NULL;
+	request->cancel = NULL;
 	params.job = id;
 	params.is_forwarded = true;
 	if (error) {
 		request->error = *error;
 		tfc__request_end(request, error->code);
 	} else if (*node) {
-		call_node(forwarding->forwarder, &params, node, request);
+		forward_to_node(forwarding->forwarder, &params, node, request);
 	} else {
 		tfc__request_end(request,
 				 forwarding->forwarder->serve(forwarding->forwarder->directory,
 							      &params, request));
 	}
-	free_forwarding(forwarding);
+	forwarding_free(forwarding);
 }
 
-static int copy_params(struct forwarding *forwarding, const struct tfc__request_params *params)
+static int forwarding_copy_params(struct forwarding *forwarding,
+				  const struct tfc__request_params *params)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__request_params_write(&forwarding->params, params);
@@ -90,23 +93,24 @@ void tfc__forward(struct tfc__forwarder *forwarder, const struct tfc__request_pa
 		  struct tfc__request *request)
 {
 	struct forwarding *forwarding = calloc(1, sizeof(*forwarding));
-	int code = forwarding ? copy_params(forwarding, params) : TFC_ENOMEM;
+	int code = forwarding ? forwarding_copy_params(forwarding, params) : TFC_ENOMEM;
 	if (code == TFC_OK) {
 		forwarding->forwarder = forwarder;
 		forwarding->request = request;
 		code = tfc__search_begin(forwarder->ctx, forwarder->directory, &forwarder->members,
-					 params->job, on_found, forwarding, &forwarding->search);
+					 params->job, forwarding_on_found, forwarding,
+					 &forwarding->search);
 	}
 	code = code < 0 ? tfc__fail_nomem(&request->error, "gateway")
 			: tfc__request_reserve(request, tfc__search_bytes(forwarding->search));
 	if (code < 0) {
 		if (forwarding)
-			free_forwarding(forwarding);
+			forwarding_free(forwarding);
 		tfc__request_end(request, code);
 		return;
 	}
-	request->doing = forwarding;
-	request->forget = forget;
+	request->impl = forwarding;
+	request->cancel = forwarding_cancel;
 }
 
 /* ---- a submit whose home is another node */
@@ -145,13 +149,13 @@ void tfc__forward_submit(struct tfc__forwarder *forwarder, const struct tfc__req
 		tfc__request_end(request, code);
 	} else if ((remote_request = tfc__remote_request_new(request, &forwarded))) {
 		tfc__request_params_add_home(&remote_request->params, params->home);
-		tfc__remote_request_go(remote_request, rpc);
+		tfc__remote_request_send(remote_request, rpc);
 	}
 }
 
 /* ---- subscriptions */
 
-static void on_route(void *user, const char *node, const char *id, const tfc_error *error);
+static void routing_on_found(void *user, const char *node, const char *id, const tfc_error *error);
 
 /* The search for a subscription's route; stored in the subscription's slot. */
 struct routing {
@@ -160,20 +164,20 @@ struct routing {
 	struct tfc__search *search;
 };
 
-static void forget_route(struct tfc__route *route, struct tfc__remote_sub *sub)
+static void routing_cancel(struct tfc__route *route, struct tfc__remote_sub *sub)
 {
 	struct routing *routing = tfc__remote_sub_slot(sub);
 	tfc__search_drop(routing->search);
 	free(routing);
 }
 
-static void find_route(struct tfc__route *route, struct tfc__remote_sub *sub, const char *job)
+static void routing_begin(struct tfc__route *route, struct tfc__remote_sub *sub, const char *job)
 {
 	struct tfc__forwarder *forwarder = tfc__container_of(route, struct tfc__forwarder, route);
 	struct routing *routing = calloc(1, sizeof(*routing));
 	tfc_error error = TFC_ERROR_INIT;
 	if (!routing || tfc__search_begin(forwarder->ctx, forwarder->directory, &forwarder->members,
-					  job, on_route, routing, &routing->search) < 0) {
+					  job, routing_on_found, routing, &routing->search) < 0) {
 		free(routing);
 		tfc__fail_nomem(&error, "gateway");
 		tfc__remote_sub_failed(sub, &error);
@@ -184,7 +188,7 @@ static void find_route(struct tfc__route *route, struct tfc__remote_sub *sub, co
 	tfc__remote_sub_set_slot(sub, routing);
 }
 
-static void on_route(void *user, const char *node, const char *id, const tfc_error *error)
+static void routing_on_found(void *user, const char *node, const char *id, const tfc_error *error)
 {
 	struct routing *routing = user;
 	struct tfc__remote_sub *sub = routing->sub;
@@ -200,7 +204,7 @@ static void on_route(void *user, const char *node, const char *id, const tfc_err
 		tfc__fail(&lost, TFC_EEXIST, "gateway", 0,
 			  "job %.60s was submitted to this node meanwhile; subscribe again", id);
 	if (rpc)
-		tfc__remote_sub_go(sub, rpc, id);
+		tfc__remote_sub_begin(sub, rpc, id);
 	else
 		tfc__remote_sub_failed(sub, error ? error : &lost);
 }
@@ -208,8 +212,8 @@ static void on_route(void *user, const char *node, const char *id, const tfc_err
 void tfc__forwarder_init(struct tfc__forwarder *forwarder)
 {
 	forwarder->route = (struct tfc__route){
-		.find = find_route,
-		.forget = forget_route,
+		.find = routing_begin,
+		.cancel = routing_cancel,
 		.patience_ms = PATIENCE_MS,
 		.window = WINDOW,
 		.is_forwarded = true,

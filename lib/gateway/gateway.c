@@ -14,25 +14,25 @@
 
 /* ---- pending requests */
 
-static void free_request(tfc_op *op)
+static void request_free(tfc_op *op)
 {
 	struct tfc__request *request = tfc__container_of(op, struct tfc__request, op);
 	tfc__buf_fini(&request->text);
 	free(request);
 }
 
-static void forget(struct tfc__request *request)
+static void request_cancel(struct tfc__request *request)
 {
-	if (request->forget)
-		request->forget(request);
-	request->forget = NULL;
+	if (request->cancel)
+		request->cancel(request);
+	request->cancel = NULL;
 }
 
-static void end_request(tfc_op *op, int code)
+static void request_on_end(tfc_op *op, int code)
 {
 	struct tfc__request *request = tfc__container_of(op, struct tfc__request, op);
 	struct tfc__result result = {.jobs.size = 0};
-	forget(request);
+	request_cancel(request);
 	if (code < 0)
 		tfc__fail(&request->error, code, "gateway", 0, "request %s",
 			  code == TFC_ETIMEDOUT ? "timed out" : "canceled");
@@ -55,7 +55,7 @@ static void end_request(tfc_op *op, int code)
 	tfc__list_remove(&request->link);
 	request->fn(request->user, &reply);
 	tfc__result_fini(&result);
-	free_request(op);
+	request_free(op);
 }
 
 int tfc__request_reserve(struct tfc__request *request, size_t besides)
@@ -79,16 +79,16 @@ void tfc__request_end(struct tfc__request *request, int code)
 		tfc__buf_trim(&request->text);
 		code = tfc__request_reserve(request, 0);
 	}
-	request->forget = NULL;
+	request->cancel = NULL;
 	request->code = code;
 	tfc__op_finish(&request->op);
 }
 
 /* The context is freed before the request has completed. */
-static void drop_request(tfc_op *op)
+static void request_drop(tfc_op *op)
 {
-	forget(tfc__container_of(op, struct tfc__request, op));
-	free_request(op);
+	request_cancel(tfc__container_of(op, struct tfc__request, op));
+	request_free(op);
 }
 
 static bool is_node_id(const char *text)
@@ -129,7 +129,7 @@ int tfc__gateway_request(tfc_gateway *gateway, const struct tfc__request_params 
 	if (!fn)
 		return tfc__ctx_fail(gateway->ctx, TFC_EINVAL, "gateway", 0,
 				     "fn is NULL; a request needs a callback");
-	code = tfc__gateway_check(gateway);
+	code = tfc__gateway_check(gateway, tfc__ctx_error(gateway->ctx));
 	if (code < 0)
 		return code;
 	struct tfc__request *request = calloc(1, sizeof(*request));
@@ -140,8 +140,8 @@ int tfc__gateway_request(tfc_gateway *gateway, const struct tfc__request_params 
 	request->reserve = params->reserve;
 	if (tfc__is_typed(params->verb) && !params->is_relayed)
 		request->result = params->verb;
-	tfc__op_init(&request->op, gateway->ctx, timeout_ms, end_request);
-	tfc__op_free_with(&request->op, drop_request);
+	tfc__op_init(&request->op, gateway->ctx, timeout_ms, request_on_end);
+	tfc__op_free_with(&request->op, request_drop);
 	tfc__list_append(&gateway->requests, &request->link);
 	code = check_params(params, &request->error);
 	if (code == TFC_OK && params->home)
@@ -155,6 +155,19 @@ int tfc__gateway_request(tfc_gateway *gateway, const struct tfc__request_params 
 	return TFC_OK;
 }
 
+static void ignore_reply(void *user, const tfc_reply *reply)
+{
+}
+
+void tfc__request_abandon(tfc_op *op)
+{
+	struct tfc__request *request = tfc__container_of(op, struct tfc__request, op);
+	request->fn = ignore_reply;
+	request->user = NULL;
+	request->reserve = NULL;
+	tfc_op_cancel(op);
+}
+
 /* ---- opening and closing */
 
 void tfc__gateway_init(tfc_gateway *gateway, tfc_ctx *ctx, const struct tfc__gateway_ops *ops)
@@ -165,9 +178,9 @@ void tfc__gateway_init(tfc_gateway *gateway, tfc_ctx *ctx, const struct tfc__gat
 	tfc__list_init(&gateway->subs);
 }
 
-int tfc__gateway_check(tfc_gateway *gateway)
+int tfc__gateway_check(tfc_gateway *gateway, tfc_error *error)
 {
-	return gateway->ops->check(gateway, tfc__ctx_error(gateway->ctx));
+	return gateway->ops->check ? gateway->ops->check(gateway, error) : TFC_OK;
 }
 
 void tfc__gateway_orphan_subs(tfc_gateway *gateway)
@@ -184,7 +197,7 @@ void tfc_gateway_close(tfc_gateway *gateway)
 	TFC__LIST_EACH (link, &gateway->requests) {
 		struct tfc__request *request = tfc__container_of(link, struct tfc__request, link);
 		tfc__list_remove(link);
-		forget(request);
+		request_cancel(request);
 		tfc__request_end(request,
 				 tfc__fail(&request->error, TFC_ECANCELED, "gateway", 0,
 					   "the gateway was closed before the request completed"));

@@ -65,9 +65,9 @@ struct tfc__request {
 	struct tfc__buf text;
 	char home[TFC__NODE_ID_SIZE]; /* tfc_reply.home */
 	/* State of the module that completes it later. */
-	void *doing;
-	/* Frees `doing` when the request is cancelled; or NULL. */
-	void (*forget)(struct tfc__request *request);
+	void *impl;
+	/* Frees `impl` when the request is cancelled; or NULL. */
+	void (*cancel)(struct tfc__request *request);
 };
 
 /* Call when the request has grown: it holds its text and `besides` bytes. TFC_OK, or a code with
@@ -90,7 +90,8 @@ struct tfc__gateway_ops {
 			 tfc_error *error, tfc_sub **ret_sub);
 	int (*watch)(tfc_gateway *gateway, const tfc_watch_options *options, tfc_event_fn fn,
 		     void *user, tfc_error *error, tfc_sub **ret_sub);
-	int (*check)(tfc_gateway *gateway, tfc_error *error); /* TFC_ESTATE: its node is closed */
+	/* TFC_ESTATE: its node is closed. NULL: it has none. */
+	int (*check)(tfc_gateway *gateway, tfc_error *error);
 	void (*close)(tfc_gateway *gateway); /* frees; no requests or subscriptions are left */
 };
 
@@ -105,11 +106,14 @@ struct tfc_gateway {
 void tfc__gateway_init(tfc_gateway *gateway, tfc_ctx *ctx, const struct tfc__gateway_ops *ops);
 
 /* TFC_OK, or TFC_ESTATE and a message when the node is closed. */
-int tfc__gateway_check(tfc_gateway *gateway);
+int tfc__gateway_check(tfc_gateway *gateway, tfc_error *error);
 
 /* Submits any request; otherwise as tfc_gateway_jobs. */
 int tfc__gateway_request(tfc_gateway *gateway, const struct tfc__request_params *params,
 			 uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);
+
+/* Cancels a request whose callback must not be called any more. */
+void tfc__request_abandon(tfc_op *op);
 
 /* Ends all its subscriptions without an event. */
 void tfc__gateway_orphan_subs(tfc_gateway *gateway);
@@ -128,6 +132,10 @@ void tfc__summarize_damaged(const struct tfc__directory *directory,
 
 /* Writes the result of DESCRIBE. */
 void tfc__describe(const struct tfc__record *record, struct tfc__buf *buf);
+
+/* Writes the result of EXPLAIN to the request's text. */
+int tfc__explain(struct tfc__directory *directory, const struct tfc__request_params *params,
+		 struct tfc__request *request);
 
 /* The number of a task by its name ("worker/0"), or UINT32_MAX. */
 uint32_t tfc__find_task(const struct tfc__record *record, const char *name);

@@ -22,7 +22,7 @@ struct tfc__home {
 	uint64_t waits_since; /* tfc__now when it could first not be reached */
 	uint64_t delay;
 	struct tfc__remote_request *remote_request;
-	struct tfc__timer again;    /* when the submit is repeated */
+	struct tfc__timer retry;    /* when the submit is repeated */
 	struct tfc__timer patience; /* when the submit fails; not set during an upload */
 	tfc_error why;              /* why it could not be reached last */
 };
@@ -34,27 +34,27 @@ static const struct tfc__field server_rows[] = {
 };
 const struct tfc__fields tfc__server_fields = TFC__FIELDS(server_rows, struct tfc__server, NULL);
 
-static void free_home(struct tfc__home *home)
+static void home_free(struct tfc__home *home)
 {
-	tfc__timer_cancel(&home->again);
+	tfc__timer_cancel(&home->retry);
 	tfc__timer_cancel(&home->patience);
 	free(home);
 }
 
-static bool is_here(const struct tfc__home *home)
+static bool home_is_here(const struct tfc__home *home)
 {
 	return strcmp(home->node_id, home->homes->server.node_id) == 0;
 }
 
 /* ---- patience */
 
-static void begin_patience(struct tfc__home *home)
+static void home_begin_patience(struct tfc__home *home)
 {
 	if (!home->patience.at)
 		tfc__timer_set(&home->patience, tfc__now() + home->homes->patience_ms * TFC__MS);
 }
 
-static void on_impatience(struct tfc__timer *timer)
+static void home_on_timeout(struct tfc__timer *timer)
 {
 	struct tfc__home *home = tfc__container_of(timer, struct tfc__home, patience);
 	tfc_error error = TFC_ERROR_INIT;
@@ -82,19 +82,9 @@ void tfc__home_note_wait(struct tfc__remote_request *remote_request, const tfc_e
 		 home->why.text);
 }
 
-static void pause(struct tfc__home *home, const tfc_error *why)
+static void home_on_retry(struct tfc__timer *timer)
 {
-	begin_patience(home);
-	tfc__home_note_wait(home->remote_request, why);
-	tfc__timer_set(&home->again, tfc__now() + home->delay);
-	home->delay = home->delay ? home->delay * 2 : DELAY_FIRST;
-	if (home->delay > DELAY_MAX)
-		home->delay = DELAY_MAX;
-}
-
-static void on_again(struct tfc__timer *timer)
-{
-	struct tfc__home *home = tfc__container_of(timer, struct tfc__home, again);
+	struct tfc__home *home = tfc__container_of(timer, struct tfc__home, retry);
 	home->homes->send(home->remote_request);
 }
 
@@ -103,56 +93,61 @@ bool tfc__home_retry(struct tfc__remote_request *remote_request, const tfc_error
 	struct tfc__home *home = remote_request->home;
 	if (!home)
 		return false;
-	if (why->code == TFC_ENOENT && is_here(home))
+	if (why->code == TFC_ENOENT && home_is_here(home))
 		home->wants_bundle = true;
 	if (!home->node_id[0] || remote_request->is_once)
 		return false;
-	pause(home, why);
+	home_begin_patience(home);
+	tfc__home_note_wait(remote_request, why);
+	tfc__timer_set(&home->retry, tfc__now() + home->delay);
+	home->delay = home->delay ? home->delay * 2 : DELAY_FIRST;
+	if (home->delay > DELAY_MAX)
+		home->delay = DELAY_MAX;
 	return true;
 }
 
 /* ---- sending the submit */
 
 /* The node to which the submit is first sent becomes its home, unless the host chose one. */
-static void on_putting(struct tfc__remote_request *remote_request)
+static void home_before_send(struct tfc__remote_request *remote_request)
 {
 	struct tfc__home *home = remote_request->home;
 	const struct tfc__server *server = &home->homes->server;
 	if (!home->node_id[0])
 		memcpy(home->node_id, server->node_id, sizeof(home->node_id));
-	if (is_here(home))
+	if (home_is_here(home))
 		memcpy(home->name, server->name, sizeof(home->name));
 	if (!home->is_written)
 		tfc__request_params_add_home(&remote_request->params, home->node_id);
 	home->is_written = true;
 	memcpy(remote_request->request->home, home->node_id, sizeof(home->node_id));
-	begin_patience(home);
+	home_begin_patience(home);
 }
 
-void tfc__home_go(struct tfc__remote_request *remote_request, struct tfc__rpc *rpc)
+void tfc__home_send(struct tfc__remote_request *remote_request, struct tfc__rpc *rpc)
 {
 	struct tfc__home *home = remote_request->home;
 	/* Sent without its bundle: to a node that forwards it, and to a home that may already have
 	 * the job. */
 	bool is_sent = home->node_id[0] &&
-		       (!is_here(home) || (home->is_written && !home->wants_bundle));
+		       (!home_is_here(home) || (home->is_written && !home->wants_bundle));
 	if (is_sent) {
-		tfc__remote_request_put(remote_request, rpc);
+		tfc__remote_request_send_alone(remote_request, rpc);
 	} else {
 		if (remote_request->upload)
 			tfc__timer_cancel(&home->patience);
-		tfc__remote_request_go(remote_request, rpc);
+		tfc__remote_request_send(remote_request, rpc);
 	}
 }
 
-/* A refusal of a repeated submit does not tell whether the first one created the job. TFC_ENOENT
+/* A refusal of a repeated submit does not show whether the first one created the job. TFC_ENOENT
  * means that the bundle is missing, not the job: the home needs the bundle, which a node that
  * forwards the submit cannot send. */
-static bool is_open(const struct tfc__remote_request *remote_request, int code)
+static bool home_is_outcome_unknown(const struct tfc__remote_request *remote_request, int code)
 {
 	const struct tfc__home *home = remote_request->home;
 	if (code == TFC_ENOENT)
-		return remote_request->upload && (!home->wants_bundle || !is_here(home));
+		return remote_request->upload && (!home->wants_bundle || !home_is_here(home));
 	return remote_request->tries > 0 &&
 	       (code == TFC_EAGAIN || code == TFC_EBUSY || code == TFC_ENOMEM);
 }
@@ -170,12 +165,12 @@ bool tfc__home_add(struct tfc__homes *homes, struct tfc__remote_request *remote_
 	snprintf(home->node_id, sizeof(home->node_id), "%s", node_id ? node_id : "");
 	home->homes = homes;
 	home->remote_request = remote_request;
-	tfc__timer_init(&home->again, homes->ctx, on_again);
-	tfc__timer_init(&home->patience, homes->ctx, on_impatience);
+	tfc__timer_init(&home->retry, homes->ctx, home_on_retry);
+	tfc__timer_init(&home->patience, homes->ctx, home_on_timeout);
 	remote_request->home = home;
-	remote_request->free_home = free_home;
-	remote_request->putting = on_putting;
-	remote_request->is_open = is_open;
+	remote_request->free_home = home_free;
+	remote_request->before_send = home_before_send;
+	remote_request->is_outcome_unknown = home_is_outcome_unknown;
 	return true;
 }
 
@@ -188,10 +183,10 @@ bool tfc__home_is_queried(const struct tfc__remote_request *remote_request)
 
 bool tfc__home_is_paused(const struct tfc__remote_request *remote_request)
 {
-	return remote_request->home && remote_request->home->again.at;
+	return remote_request->home && remote_request->home->retry.at;
 }
 
 bool tfc__home_is_here(const struct tfc__remote_request *remote_request)
 {
-	return remote_request->home && is_here(remote_request->home);
+	return remote_request->home && home_is_here(remote_request->home);
 }

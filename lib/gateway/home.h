@@ -1,7 +1,7 @@
 /*
  * The home of a submit: the one node that creates the job, and recognizes a repeated submit by its
  * client key (doc/internals/gateway.md). The submit is repeated until the home responds or
- * patience_ms is over: directly, or through the node that is connected. A home belongs to an
+ * patience_ms is over: directly, or through the node that is connected. A home belongs to a
  * remote request, which frees it.
  */
 #ifndef TFC_GATEWAY_HOME_H
@@ -21,7 +21,7 @@ extern const struct tfc__fields tfc__server_fields;
 struct tfc__homes {
 	tfc_ctx *ctx;
 	uint32_t patience_ms; /* how long a home is retried */
-	/* The back-off is over; must call tfc__home_go soon. */
+	/* The back-off is over; must call tfc__home_send soon. */
 	void (*send)(struct tfc__remote_request *remote_request);
 	struct tfc__server server;
 };
@@ -33,7 +33,7 @@ bool tfc__home_add(struct tfc__homes *homes, struct tfc__remote_request *remote_
 
 /* Sends the submit over `rpc` to the connected node; backs off if that node cannot forward it to
  * the home. */
-void tfc__home_go(struct tfc__remote_request *remote_request, struct tfc__rpc *rpc);
+void tfc__home_send(struct tfc__remote_request *remote_request, struct tfc__rpc *rpc);
 
 /* The submit's connection was lost. True: the submit is repeated after a back-off. False: nothing
  * was sent to a home yet, it must not be repeated, or the remote request is not a submit. */

@@ -16,7 +16,7 @@ struct listing {
 	struct tfc__result_items missing; /* members that are missing in the list */
 };
 
-static void free_listing(struct listing *listing)
+static void listing_free(struct listing *listing)
 {
 	tfc__member_calls_drop(listing->calls);
 	tfc__buf_fini(&listing->jobs.items);
@@ -24,22 +24,22 @@ static void free_listing(struct listing *listing)
 	free(listing);
 }
 
-static void forget_listing(struct tfc__request *request)
+static void listing_cancel(struct tfc__request *request)
 {
-	free_listing(request->doing);
+	listing_free(request->impl);
 }
 
-static void end_listing(struct listing *listing, int code)
+static void listing_end(struct listing *listing, int code)
 {
 	struct tfc__request *request = listing->request;
 	if (code == TFC_OK)
 		tfc__jobs_write(&request->text, &listing->jobs, &listing->missing);
-	free_listing(listing);
+	listing_free(listing);
 	tfc__request_end(request, code);
 }
 
-static void on_answered(void *user, const char *node, const msgpack_object *result,
-			const tfc_error *error)
+static void listing_on_response(void *user, const char *node, const msgpack_object *result,
+				const tfc_error *error)
 {
 	struct listing *listing = user;
 	tfc_error unread = TFC_ERROR_INIT;
@@ -54,18 +54,18 @@ static void on_answered(void *user, const char *node, const msgpack_object *resu
 	}
 	int code = tfc__request_reserve(listing->request, listing->bytes + listing->jobs.items.len);
 	if (code < 0)
-		end_listing(listing, code);
+		listing_end(listing, code);
 }
 
-static void on_ended(void *user)
+static void listing_on_end(void *user)
 {
-	end_listing(user, TFC_OK);
+	listing_end(user, TFC_OK);
 }
 
 void tfc__list_jobs(struct tfc__forwarder *forwarder, uint32_t count, bool is_forwarded,
 		    struct tfc__request *request)
 {
-	static const struct tfc__member_calls_ops ops = {on_answered, on_ended};
+	static const struct tfc__member_calls_ops ops = {listing_on_response, listing_on_end};
 	const struct tfc__request_params params = {.verb = TFC_VERB_JOBS, .is_forwarded = true};
 	const struct tfc__gateway_members *members = is_forwarded ? NULL : &forwarder->members;
 	struct listing *listing = calloc(1, sizeof(*listing));
@@ -84,9 +84,9 @@ void tfc__list_jobs(struct tfc__forwarder *forwarder, uint32_t count, bool is_fo
 	code = tfc__member_calls_begin(forwarder->ctx, members, &params, LIST_MS, &ops, listing,
 				       &listing->calls);
 	if (code < 0) {
-		end_listing(listing, tfc__fail_nomem(&request->error, "gateway"));
+		listing_end(listing, tfc__fail_nomem(&request->error, "gateway"));
 		return;
 	}
-	request->doing = listing;
-	request->forget = forget_listing;
+	request->impl = listing;
+	request->cancel = listing_cancel;
 }

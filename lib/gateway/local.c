@@ -21,24 +21,24 @@ struct local_gateway {
 	struct tfc__local_reading reading;
 };
 
-static struct local_gateway *of(tfc_gateway *gateway)
+static struct local_gateway *local_gateway_of(tfc_gateway *gateway)
 {
 	return tfc__container_of(gateway, struct local_gateway, base);
 }
 
 /* ---- responses */
 
-struct waiting {
+struct directory_call {
 	struct tfc__directory_callback callback;
 	struct tfc__request *request;
 };
 
-static void on_done(struct tfc__directory_callback *callback, int code, const tfc_error *error,
-		    struct tfc__record *record)
+static void directory_call_on_end(struct tfc__directory_callback *callback, int code,
+				  const tfc_error *error, struct tfc__record *record)
 {
-	struct waiting *waiting = tfc__container_of(callback, struct waiting, callback);
-	struct tfc__request *request = waiting->request;
-	free(waiting);
+	struct directory_call *call = tfc__container_of(callback, struct directory_call, callback);
+	struct tfc__request *request = call->request;
+	free(call);
 	if (code < 0)
 		request->error = *error;
 	else if (record)
@@ -46,33 +46,35 @@ static void on_done(struct tfc__directory_callback *callback, int code, const tf
 	tfc__request_end(request, code);
 }
 
-static void stop_waiting(struct tfc__request *request)
+static void directory_call_cancel(struct tfc__request *request)
 {
-	struct waiting *waiting = request->doing;
-	tfc__directory_callback_cancel(&waiting->callback);
-	free(waiting);
+	struct directory_call *call = request->impl;
+	tfc__directory_callback_cancel(&call->callback);
+	free(call);
 }
 
-static struct waiting *begin_waiting(struct tfc__request *request)
+static struct directory_call *directory_call_begin(struct tfc__request *request)
 {
-	struct waiting *waiting = calloc(1, sizeof(*waiting));
-	if (!waiting)
+	struct directory_call *call = calloc(1, sizeof(*call));
+	if (!call)
 		return NULL;
-	*waiting = (struct waiting){.callback = {.fn = on_done}, .request = request};
-	request->doing = waiting;
-	request->forget = stop_waiting;
-	return waiting;
+	*call = (struct directory_call){.callback = {.fn = directory_call_on_end},
+					.request = request};
+	request->impl = call;
+	request->cancel = directory_call_cancel;
+	return call;
 }
 
 /* The request was completed synchronously. */
-static void end_waiting(struct waiting *waiting)
+static void directory_call_free(struct directory_call *call)
 {
-	waiting->request->forget = NULL;
-	free(waiting);
+	call->request->cancel = NULL;
+	free(call);
 }
 
-static int submit(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,
-		  struct tfc__request *request)
+static int local_gateway_submit(struct tfc__forwarder *forwarder,
+				const struct tfc__request_params *params,
+				struct tfc__request *request)
 {
 	char id[17];
 	struct tfc__submit submit = {
@@ -90,16 +92,16 @@ static int submit(struct tfc__forwarder *forwarder, const struct tfc__request_pa
 	int code = tfc__request_params_digest(params, &request->error, submit.client_key.digest);
 	if (code < 0)
 		return code;
-	struct waiting *waiting = begin_waiting(request);
-	if (!waiting)
+	struct directory_call *call = directory_call_begin(request);
+	if (!call)
 		return tfc__fail_nomem(&request->error, "gateway");
-	code = tfc__directory_submit(forwarder->directory, &submit, &waiting->callback,
+	code = tfc__directory_submit(forwarder->directory, &submit, &call->callback,
 				     &request->error, id);
 	if (code == TFC_OK && !id[0])
 		return TFC__LATER;
 	if (code == TFC_OK)
 		tfc__buf_add_str(&request->text, id);
-	end_waiting(waiting);
+	directory_call_free(call);
 	return code;
 }
 
@@ -110,32 +112,35 @@ static bool is_home(const struct tfc__forwarder *forwarder,
 	return !params->home || (own && strcmp(params->home, own) == 0);
 }
 
-static int forget(struct tfc__directory *directory, const char *job, struct tfc__request *request)
+static int local_gateway_forget(struct tfc__directory *directory, const char *job,
+				struct tfc__request *request)
 {
-	struct waiting *waiting = begin_waiting(request);
-	if (!waiting)
+	struct directory_call *call = directory_call_begin(request);
+	if (!call)
 		return tfc__fail_nomem(&request->error, "gateway");
-	int code = tfc__directory_forget(directory, job, &waiting->callback, &request->error);
+	int code = tfc__directory_forget(directory, job, &call->callback, &request->error);
 	if (code == TFC_OK)
 		return TFC__LATER;
-	end_waiting(waiting);
+	directory_call_free(call);
 	return code;
 }
 
-static int stop(struct tfc__record *record, const struct tfc__request_params *params,
-		struct tfc__request *request)
+static int local_gateway_stop(struct tfc__record *record, const struct tfc__request_params *params,
+			      struct tfc__request *request)
 {
-	if (tfc__record_state(record) == TFC_JOB_STOPPED)
-		return TFC_OK; /* a repeated request, perhaps: the first response was lost */
-	if (tfc__record_state(record) > TFC_JOB_STOPPING)
+	uint32_t state = tfc__record_state(record);
+	if (state > TFC_JOB_STOPPING && state != TFC_JOB_STOPPED)
 		return tfc__fail(&request->error, TFC_ESTATE, "gateway", 0, "job %s has ended",
 				 record->id);
-	tfc__directory_stop(record, params->interrupt_ms, params->is_kill);
+	if (state != TFC_JOB_STOPPED) /* else repeated, perhaps: the first response was lost */
+		tfc__directory_stop(record, params->interrupt_ms, params->is_kill);
+	tfc__buf_add_str(&request->text, record->id);
 	return TFC_OK;
 }
 
 /* The jobs of this node become the text of the request. */
-static int jobs(struct tfc__directory *directory, struct tfc__request *request, uint32_t *ret_count)
+static int local_gateway_jobs(struct tfc__directory *directory, struct tfc__request *request,
+			      uint32_t *ret_count)
 {
 	uint32_t count = 0;
 	TFC__LIST_EACH (link, tfc__directory_records(directory)) {
@@ -157,29 +162,6 @@ static int jobs(struct tfc__directory *directory, struct tfc__request *request, 
 	}
 	*ret_count = count;
 	return tfc__request_reserve(request, 0);
-}
-
-static int add_plan(void *user, const tfc_task_plan *plan)
-{
-	struct tfc__request *request = user;
-	tfc__task_plan_write(&request->text, plan);
-	return tfc__request_reserve(request, 0);
-}
-
-static int explain(struct tfc__directory *directory, const struct tfc__request_params *params,
-		   struct tfc__request *request)
-{
-	const tfc_job *job = params->definition;
-	const struct tfc__agent_job_info info = {.id = "0000000000000000",
-						 .job = job,
-						 .epoch = 1,
-						 .has_minimal_env = params->has_minimal_env};
-	const tfc_explanation explanation = {.strategy = tfc__job_strategy(job),
-					     .name = job->name,
-					     .task_count = tfc__job_task_count(job)};
-	tfc__explanation_write_head(&request->text, &explanation);
-	return tfc__agent_explain(tfc__directory_agent(directory), &info, add_plan, request,
-				  &request->error);
 }
 
 static int add_tf_config(const struct tfc__record *record, const tfc_spec *spec,
@@ -218,8 +200,8 @@ static int add_environ(const struct tfc__record *record, const tfc_spec *spec,
 	return TFC_OK;
 }
 
-static int spec(struct tfc__record *record, const struct tfc__request_params *params,
-		struct tfc__request *request)
+static int local_gateway_spec(struct tfc__record *record, const struct tfc__request_params *params,
+			      struct tfc__request *request)
 {
 	tfc_spec *part = NULL;
 	uint32_t index;
@@ -243,19 +225,19 @@ static int spec(struct tfc__record *record, const struct tfc__request_params *pa
 	return code;
 }
 
-static int about_job(struct tfc__directory *directory, const struct tfc__request_params *params,
-		     struct tfc__request *request)
+static int serve_job_request(struct tfc__directory *directory,
+			     const struct tfc__request_params *params, struct tfc__request *request)
 {
 	struct tfc__record *record;
 	if (params->verb == TFC_VERB_FORGET)
-		return forget(directory, params->job, request);
+		return local_gateway_forget(directory, params->job, request);
 	int code = tfc__directory_find(directory, params->job, &request->error, &record);
 	if (code < 0)
 		return code;
 	if (params->verb == TFC_VERB_STOP)
-		return stop(record, params, request);
+		return local_gateway_stop(record, params, request);
 	if (params->verb == TFC_VERB_SPEC)
-		return spec(record, params, request);
+		return local_gateway_spec(record, params, request);
 	tfc__describe(record, &request->text);
 	return TFC_OK;
 }
@@ -269,7 +251,7 @@ static void add_member(void *user, uint32_t change, const tfc_member_info *membe
 	members->count++;
 }
 
-static int members(struct tfc__forwarder *forwarder, struct tfc__request *request)
+static int local_gateway_members(struct tfc__forwarder *forwarder, struct tfc__request *request)
 {
 	const struct tfc__gateway_members *members = &forwarder->members;
 	struct tfc__result_items items = {.count = 0};
@@ -287,20 +269,20 @@ static int members(struct tfc__forwarder *forwarder, struct tfc__request *reques
 	return TFC_OK;
 }
 
-struct draining {
+struct drain_call {
 	struct tfc__request *request; /* NULL: the request was cancelled */
 };
 
-static void forget_draining(struct tfc__request *request)
+static void drain_call_cancel(struct tfc__request *request)
 {
-	((struct draining *)request->doing)->request = NULL;
+	((struct drain_call *)request->impl)->request = NULL;
 }
 
-static void on_drained(void *user, const tfc_error *error)
+static void drain_call_on_end(void *user, const tfc_error *error)
 {
-	struct draining *draining = user;
-	struct tfc__request *request = draining->request;
-	free(draining);
+	struct drain_call *call = user;
+	struct tfc__request *request = call->request;
+	free(call);
 	if (!request)
 		return;
 	if (error)
@@ -308,12 +290,13 @@ static void on_drained(void *user, const tfc_error *error)
 	tfc__request_end(request, error ? error->code : TFC_OK);
 }
 
-static void drain(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,
-		  struct tfc__request *request)
+static void local_gateway_drain(struct tfc__forwarder *forwarder,
+				const struct tfc__request_params *params,
+				struct tfc__request *request)
 {
 	const struct tfc__gateway_members *members = &forwarder->members;
-	struct draining *draining = members->ops ? calloc(1, sizeof(*draining)) : NULL;
-	if (!draining) {
+	struct drain_call *call = members->ops ? calloc(1, sizeof(*call)) : NULL;
+	if (!call) {
 		tfc__request_end(request,
 				 members->ops ? tfc__fail_nomem(&request->error, "gateway")
 					      : tfc__fail(&request->error, TFC_ENOENT, "gateway", 0,
@@ -322,68 +305,63 @@ static void drain(struct tfc__forwarder *forwarder, const struct tfc__request_pa
 							  params->node));
 		return;
 	}
-	draining->request = request;
-	request->doing = draining;
-	request->forget = forget_draining;
-	members->ops->drain(members->user, params->node, params->is_off, on_drained, draining);
+	call->request = request;
+	request->impl = call;
+	request->cancel = drain_call_cancel;
+	members->ops->drain(members->user, params->node, params->is_off, drain_call_on_end, call);
 }
 
 /* ---- requests */
 
-static bool has_others(const struct tfc__forwarder *forwarder)
-{
-	return tfc__gateway_members_next(&forwarder->members, &(struct tfc__gateway_member){NULL});
-}
-
 /* Whether other members may have the job. A request forwarded by a member is handled here, because
  * that member has already chosen this node; a complete id exists on one node only.
  */
-static bool is_elsewhere(const struct tfc__forwarder *forwarder,
-			 const struct tfc__request_params *params)
+static bool may_be_elsewhere(const struct tfc__forwarder *forwarder,
+			     const struct tfc__request_params *params)
 {
 	tfc_error error;
 	struct tfc__record *record;
-	if (!has_others(forwarder) || params->is_forwarded)
+	if (!tfc__gateway_has_members(&forwarder->members) || params->is_forwarded)
 		return false;
 	return !tfc__is_job_id(params->job) ||
 	       tfc__directory_find(forwarder->directory, params->job, &error, &record) < 0;
 }
 
-static void handle_request(tfc_gateway *gateway, const struct tfc__request_params *params,
-			   struct tfc__request *request)
+static void local_gateway_handle(tfc_gateway *gateway, const struct tfc__request_params *params,
+				 struct tfc__request *request)
 {
-	struct tfc__forwarder *forwarder = &of(gateway)->forwarder;
+	struct tfc__forwarder *forwarder = &local_gateway_of(gateway)->forwarder;
 	struct tfc__directory *directory = forwarder->directory;
 	uint32_t count;
 	int code;
 	switch (params->verb) {
 	case TFC_VERB_SUBMIT:
 		if (is_home(forwarder, params))
-			tfc__request_end(request, submit(forwarder, params, request));
+			tfc__request_end(request, local_gateway_submit(forwarder, params, request));
 		else
 			tfc__forward_submit(forwarder, params, request);
 		return;
 	case TFC_VERB_EXPLAIN:
-		tfc__request_end(request, explain(directory, params, request));
+		tfc__request_end(request, tfc__explain(directory, params, request));
 		return;
 	case TFC_VERB_MEMBERS:
-		tfc__request_end(request, members(forwarder, request));
+		tfc__request_end(request, local_gateway_members(forwarder, request));
 		return;
 	case TFC_VERB_DRAIN:
-		drain(forwarder, params, request);
+		local_gateway_drain(forwarder, params, request);
 		return;
 	case TFC_VERB_JOBS:
-		code = jobs(directory, request, &count);
+		code = local_gateway_jobs(directory, request, &count);
 		if (code < 0)
 			tfc__request_end(request, code);
 		else
 			tfc__list_jobs(forwarder, count, params->is_forwarded, request);
 		return;
 	default:
-		if (is_elsewhere(forwarder, params))
+		if (may_be_elsewhere(forwarder, params))
 			tfc__forward(forwarder, params, request);
 		else
-			tfc__request_end(request, about_job(directory, params, request));
+			tfc__request_end(request, serve_job_request(directory, params, request));
 	}
 }
 
@@ -391,7 +369,7 @@ static void handle_request(tfc_gateway *gateway, const struct tfc__request_param
 static int watch_for_peer(tfc_gateway *gateway, const struct tfc__request_params *params,
 			  tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
 {
-	struct tfc__forwarder *forwarder = &of(gateway)->forwarder;
+	struct tfc__forwarder *forwarder = &local_gateway_of(gateway)->forwarder;
 	const char *self = tfc__agent_name(tfc__directory_agent(forwarder->directory));
 	const char *cursor = params->client_key ? params->client_key : "";
 	struct tfc__watch_position position = {.slots = NULL};
@@ -415,18 +393,18 @@ static int watch_for_peer(tfc_gateway *gateway, const struct tfc__request_params
 	return code;
 }
 
-static int watch(tfc_gateway *gateway, const tfc_watch_options *options, tfc_event_fn fn,
-		 void *user, tfc_error *error, tfc_sub **ret_sub)
+static int local_gateway_watch(tfc_gateway *gateway, const tfc_watch_options *options,
+			       tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
 {
-	return tfc__watch_all(&of(gateway)->forwarder, &gateway->subs, options, false, fn, user,
-			      error, ret_sub);
+	return tfc__watch_all(&local_gateway_of(gateway)->forwarder, &gateway->subs, options, false,
+			      fn, user, error, ret_sub);
 }
 
 int tfc__gateway_follow(tfc_gateway *gateway, const struct tfc__request_params *params,
 			bool is_bare, tfc_event_fn fn, void *user, tfc_error *error,
 			tfc_sub **ret_sub)
 {
-	struct tfc__forwarder *forwarder = &of(gateway)->forwarder;
+	struct tfc__forwarder *forwarder = &local_gateway_of(gateway)->forwarder;
 	struct tfc__record *record;
 	if (params->verb == TFC_VERB_WATCH)
 		return watch_for_peer(gateway, params, fn, user, error, ret_sub);
@@ -438,17 +416,19 @@ int tfc__gateway_follow(tfc_gateway *gateway, const struct tfc__request_params *
 	};
 	int code = tfc__directory_find(forwarder->directory, params->job, error, &record);
 	if (code == TFC_OK)
-		return tfc__local_subscribe(gateway->ctx, &gateway->subs, &of(gateway)->reading,
-					    record, &options, is_bare, fn, user, error, ret_sub);
-	if ((code != TFC_ENOENT && code != TFC_EPARSE) || !has_others(forwarder) ||
-	    params->is_forwarded)
+		return tfc__local_subscribe(gateway->ctx, &gateway->subs,
+					    &local_gateway_of(gateway)->reading, record, &options,
+					    is_bare, fn, user, error, ret_sub);
+	if ((code != TFC_ENOENT && code != TFC_EPARSE) ||
+	    !tfc__gateway_has_members(&forwarder->members) || params->is_forwarded)
 		return code;
 	return tfc__remote_subscribe(gateway->ctx, &gateway->subs, &forwarder->route, params->job,
 				     &options, is_bare, fn, user, error, ret_sub);
 }
 
-static int subscribe(tfc_gateway *gateway, const char *job, const tfc_subscribe_options *options,
-		     tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
+static int local_gateway_subscribe(tfc_gateway *gateway, const char *job,
+				   const tfc_subscribe_options *options, tfc_event_fn fn,
+				   void *user, tfc_error *error, tfc_sub **ret_sub)
 {
 	const struct tfc__request_params params = {
 		.verb = TFC_VERB_SUBSCRIBE,
@@ -462,23 +442,23 @@ static int subscribe(tfc_gateway *gateway, const char *job, const tfc_subscribe_
 
 /* ---- opening and closing */
 
-static int check(tfc_gateway *gateway, tfc_error *error)
+static int local_gateway_check(tfc_gateway *gateway, tfc_error *error)
 {
-	if (of(gateway)->forwarder.directory)
+	if (local_gateway_of(gateway)->forwarder.directory)
 		return TFC_OK;
 	return tfc__fail(error, TFC_ESTATE, "gateway", 0,
 			 "the node of this gateway is closed; close the gateway");
 }
 
 /* Pending requests still get a reply; new ones fail. */
-static void on_node_closed(struct tfc__observer *user, const void *event)
+static void local_gateway_on_node_closed(struct tfc__observer *user, const void *event)
 {
 	struct local_gateway *gateway = tfc__container_of(user, struct local_gateway, closing);
 	TFC__LIST_EACH (link, &gateway->base.requests) {
 		struct tfc__request *request = tfc__container_of(link, struct tfc__request, link);
-		if (!request->forget)
+		if (!request->cancel)
 			continue;
-		request->forget(request);
+		request->cancel(request);
 		tfc__request_end(request,
 				 tfc__fail(&request->error, TFC_ESTATE, "gateway", 0,
 					   "the node was closed before the request completed"));
@@ -489,12 +469,12 @@ static void on_node_closed(struct tfc__observer *user, const void *event)
 
 struct tfc__directory *tfc__gateway_directory(tfc_gateway *gateway)
 {
-	return of(gateway)->forwarder.directory;
+	return local_gateway_of(gateway)->forwarder.directory;
 }
 
-static void close_gateway(tfc_gateway *base)
+static void local_gateway_close(tfc_gateway *base)
 {
-	struct local_gateway *gateway = of(base);
+	struct local_gateway *gateway = local_gateway_of(base);
 	tfc__observer_remove(&gateway->closing);
 	free(gateway);
 }
@@ -502,19 +482,24 @@ static void close_gateway(tfc_gateway *base)
 int tfc__gateway_new(tfc_ctx *ctx, struct tfc__directory *directory,
 		     const struct tfc__gateway_members *members, tfc_gateway **ret_gateway)
 {
-	static const struct tfc__gateway_ops ops = {handle_request, subscribe, watch, check,
-						    close_gateway};
+	static const struct tfc__gateway_ops ops = {
+		.handle = local_gateway_handle,
+		.subscribe = local_gateway_subscribe,
+		.watch = local_gateway_watch,
+		.check = local_gateway_check,
+		.close = local_gateway_close,
+	};
 	struct local_gateway *gateway = calloc(1, sizeof(*gateway));
 	if (!gateway)
 		return tfc__ctx_fail(ctx, TFC_ENOMEM, "gateway", 0, "out of memory");
 	tfc__gateway_init(&gateway->base, ctx, &ops);
 	gateway->forwarder.ctx = ctx;
 	gateway->forwarder.directory = directory;
-	gateway->forwarder.serve = about_job;
+	gateway->forwarder.serve = serve_job_request;
 	if (members)
 		gateway->forwarder.members = *members;
 	tfc__forwarder_init(&gateway->forwarder);
-	tfc__observer_init(&gateway->closing, on_node_closed);
+	tfc__observer_init(&gateway->closing, local_gateway_on_node_closed);
 	tfc__directory_join(directory, &gateway->closing);
 	*ret_gateway = &gateway->base;
 	return TFC_OK;

@@ -12,7 +12,7 @@
 #define READ_TURNS 32       /* turns of a subscription before it yields to others that wait */
 /* A node outside the membership causes no event when it returns, so its logs are tried again
  * regularly. */
-#define ASK_AGAIN (10 * TFC__SECOND)
+#define RETRY_UNREACHABLE (10 * TFC__SECOND)
 #define RETRY_PAUSE (50 * TFC__MS) /* when out of memory for reading a log */
 
 const char *tfc__followed_node(const struct local_sub *sub, const struct followed *task)
@@ -24,7 +24,7 @@ const char *tfc__followed_node(const struct local_sub *sub, const struct followe
 
 /* Wakes the next waiting subscription, if the limit allows another log. That subscription may no
  * longer have anything to read; then the end of its turn wakes the next one. */
-static void wake_waiting(struct tfc__local_reading *all)
+static void wake_next_reader(struct tfc__local_reading *all)
 {
 	while (all->count < READ_AT_ONCE_MAX && !tfc__list_is_empty(&all->waiting)) {
 		struct local_sub *sub = tfc__container_of(all->waiting.next, struct local_sub,
@@ -37,7 +37,7 @@ static void wake_waiting(struct tfc__local_reading *all)
 	}
 }
 
-static void count_reading(struct followed *task, bool is_reading)
+static void followed_count_reading(struct followed *task, bool is_reading)
 {
 	if (is_reading == !tfc__list_is_empty(&task->reading))
 		return;
@@ -47,11 +47,11 @@ static void count_reading(struct followed *task, bool is_reading)
 	} else {
 		tfc__list_remove(&task->reading);
 		task->sub->all_reading->count--;
-		wake_waiting(task->sub->all_reading);
+		wake_next_reader(task->sub->all_reading);
 	}
 }
 
-static void count_coming(struct followed *task, bool is_coming)
+static void followed_count_coming(struct followed *task, bool is_coming)
 {
 	task->sub->coming += is_coming;
 	task->sub->coming -= task->is_coming;
@@ -59,7 +59,7 @@ static void count_coming(struct followed *task, bool is_coming)
 }
 
 /* Updates the number of bytes held by the subscription. */
-static void count_held(struct followed *task)
+static void followed_count_held(struct followed *task)
 {
 	size_t held = tfc__lines_bytes(&task->lines);
 	task->sub->base.held += held - task->held;
@@ -69,9 +69,9 @@ static void count_held(struct followed *task)
 void tfc__followed_park(struct followed *task)
 {
 	tfc__lines_park(&task->lines);
-	count_held(task);
-	count_reading(task, false);
-	count_coming(task, false);
+	followed_count_held(task);
+	followed_count_reading(task, false);
+	followed_count_coming(task, false);
 }
 
 void tfc__local_suspend(tfc_sub *base, bool is_suspended)
@@ -87,7 +87,7 @@ void tfc__local_suspend(tfc_sub *base, bool is_suspended)
 		TFC__LIST_EACH (link, &sub->reading)
 			tfc__followed_park(tfc__container_of(link, struct followed, reading));
 	}
-	wake_waiting(all);
+	wake_next_reader(all);
 }
 
 bool tfc__local_may_read(struct local_sub *sub, struct followed *task)
@@ -105,20 +105,20 @@ bool tfc__local_may_read(struct local_sub *sub, struct followed *task)
 }
 
 /* There may be more to read. */
-static void mark_grown(struct followed *task)
+static void followed_mark_grown(struct followed *task)
 {
 	if (tfc__list_is_empty(&task->grown))
 		tfc__list_append(&task->sub->grown, &task->grown);
 }
 
-static void on_growth(void *user)
+static void followed_on_growth(void *user)
 {
 	struct followed *task = user;
-	mark_grown(task);
+	followed_mark_grown(task);
 	tfc__sub_wake(&task->sub->base);
 }
 
-static int open_log(struct followed *task, tfc_error *error)
+static int followed_open_log(struct followed *task, tfc_error *error)
 {
 	struct local_sub *sub = task->sub;
 	if (task->lines.source || !task->place_entry)
@@ -128,7 +128,7 @@ static int open_log(struct followed *task, tfc_error *error)
 							      task->lines.position, error);
 	if (!source)
 		return error->code;
-	source->wake = on_growth;
+	source->wake = followed_on_growth;
 	source->user = task;
 	tfc__lines_attach(&task->lines, source);
 	return TFC_OK;
@@ -139,13 +139,13 @@ void tfc__followed_read_from(struct followed *task, uint64_t position)
 	const struct tfc__lines_cursor cursor = {{{position, 0}, {position, 0}}};
 	tfc__lines_fini(&task->lines);
 	tfc__lines_init(&task->lines, &cursor);
-	count_held(task);
+	followed_count_held(task);
 }
 
 /* The position at which a task's log continues on a node that it had left before: where its last
  * attempt there ended. */
-static uint64_t end_on_node(const struct local_sub *sub, uint32_t task, const char *node,
-			    uint32_t before)
+static uint64_t log_end_on_node(const struct local_sub *sub, uint32_t task, const char *node,
+				uint32_t before)
 {
 	uint64_t end = 0;
 	for (uint32_t i = 0; i < before; i++) {
@@ -160,7 +160,7 @@ static uint64_t end_on_node(const struct local_sub *sub, uint32_t task, const ch
 
 /* Applies an entry about an attempt that has begun: the task's output is now on that node.
  */
-static void follow_to(struct local_sub *sub, uint32_t number)
+static void followed_move(struct local_sub *sub, uint32_t number)
 {
 	const struct tfc__journal_entry *entry = tfc__local_entry(sub, number);
 	struct followed *task = &sub->tasks[entry->task];
@@ -171,7 +171,8 @@ static void follow_to(struct local_sub *sub, uint32_t number)
 	if (is_first || strcmp(tfc__followed_node(sub, task), node) != 0) {
 		tfc__followed_park(task);
 		tfc__followed_read_from(task,
-					is_first ? 0 : end_on_node(sub, entry->task, node, number));
+					is_first ? 0
+						 : log_end_on_node(sub, entry->task, node, number));
 	}
 	task->place_entry = number + 1;
 	task->lines.attempt = entry->attempt;
@@ -186,9 +187,9 @@ void tfc__local_note_entry(struct local_sub *sub, uint32_t number)
 		return;
 	struct followed *task = &sub->tasks[entry->task];
 	if (!tfc__ends_attempt(entry)) {
-		follow_to(sub, number);
+		followed_move(sub, number);
 		if (entry->task_state >= TFC_TASK_STARTING)
-			mark_grown(task);
+			followed_mark_grown(task);
 		return;
 	}
 	/* Output after this belongs to an attempt whose entries are reported first. */
@@ -200,12 +201,12 @@ int tfc__followed_read_line(struct local_sub *sub, struct followed *task, uint64
 {
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__line line;
-	int code = open_log(task, &error);
+	int code = followed_open_log(task, &error);
 	if (code == TFC_OK)
 		code = tfc__lines_next(&task->lines, until, &error, &line);
-	count_held(task);
-	count_reading(task, code > 0);
-	count_coming(task, code == TFC_EAGAIN);
+	followed_count_held(task);
+	followed_count_reading(task, code > 0);
+	followed_count_coming(task, code == TFC_EAGAIN);
 	if (code == TFC_ENOMEM)
 		tfc__timer_set(&sub->retry, tfc__now() + RETRY_PAUSE);
 	if (code == TFC_ENOMEM || code == TFC_EAGAIN || code == TFC_ELOST)
@@ -252,7 +253,7 @@ int tfc__followed_read_end(struct local_sub *sub, struct followed *task,
 /* ---- missing output
  *
  * The end of an attempt may be reported while the node that has its output is unreachable. The
- * missing output is reported after that end, when the node is back; the attempt's number tells to
+ * missing output is reported after that end, when the node is back; the attempt's number shows to
  * which attempt it belongs. In the log it ends where the attempt ended or, if that position is
  * unknown, before the next attempt. */
 
@@ -273,7 +274,7 @@ void tfc__missing_report(struct local_sub *sub, struct followed *task,
 }
 
 /* The entry that began the attempt which entry `number` ended; `number` if there is none. */
-static uint32_t begin_of(const struct local_sub *sub, uint32_t number)
+static uint32_t find_attempt_begin(const struct local_sub *sub, uint32_t number)
 {
 	const struct tfc__journal_entry *end = tfc__local_entry(sub, number);
 	for (uint32_t i = number; i-- > 0;) {
@@ -295,7 +296,7 @@ static struct followed *missing_new(struct local_sub *sub, uint32_t number,
 	missing->sub = sub;
 	missing->task = end->task;
 	missing->end_entry = number + 1;
-	missing->place_entry = begin_of(sub, number) + 1;
+	missing->place_entry = find_attempt_begin(sub, number) + 1;
 	missing->is_missed = true;
 	tfc__lines_init(&missing->lines, cursor);
 	missing->lines.attempt = end->attempt;
@@ -303,7 +304,7 @@ static struct followed *missing_new(struct local_sub *sub, uint32_t number,
 	tfc__list_init(&missing->grown);
 	tfc__list_init(&missing->reading);
 	tfc__list_append(&sub->missing, &missing->missing_link);
-	mark_grown(missing);
+	followed_mark_grown(missing);
 	return missing;
 }
 
@@ -323,7 +324,7 @@ void tfc__missing_end(struct followed *missing)
 {
 	tfc__followed_park(missing);
 	tfc__lines_fini(&missing->lines);
-	count_held(missing);
+	followed_count_held(missing);
 	missing->sub->base.held -= sizeof(*missing);
 	tfc__list_remove(&missing->grown);
 	tfc__list_remove(&missing->missing_link);
@@ -338,7 +339,7 @@ int tfc__missing_read_line(struct local_sub *sub, struct followed *missing)
 	if (code > 0)
 		missing->is_missed = false;
 	if (code == TFC_ELOST && !missing->lines.source && !sub->retry.at)
-		tfc__timer_set(&sub->retry, tfc__now() + ASK_AGAIN);
+		tfc__timer_set(&sub->retry, tfc__now() + RETRY_UNREACHABLE);
 	if (code == 0)
 		tfc__missing_end(missing);
 	return code;
@@ -348,5 +349,5 @@ void tfc__missing_retry(struct local_sub *sub)
 {
 	TFC__LIST_EACH (link, &sub->missing)
 		if (!tfc__missing_of(link)->lines.source)
-			mark_grown(tfc__missing_of(link));
+			followed_mark_grown(tfc__missing_of(link));
 }

@@ -23,7 +23,7 @@
 #define LOST_PATIENCE (10 * TFC__SECOND) /* for an unreachable node */
 #define GONE_PATIENCE TFC__SECOND        /* for a node that was lost together with the attempt */
 
-static struct local_sub *of(tfc_sub *sub)
+static struct local_sub *local_sub_of(tfc_sub *sub)
 {
 	return tfc__container_of(sub, struct local_sub, base);
 }
@@ -47,14 +47,14 @@ static tfc_event *begin_event(struct local_sub *sub, uint32_t kind)
 	return event;
 }
 
-static void name_task(const struct local_sub *sub, uint32_t task, tfc_event *event)
+static void event_set_task(const struct local_sub *sub, uint32_t task, tfc_event *event)
 {
 	if (task != UINT32_MAX)
 		event->task_type =
 			tfc__job_task_role(sub->record->job, task, &event->task_index)->name;
 }
 
-static void report(struct local_sub *sub)
+static void local_sub_notify(struct local_sub *sub)
 {
 	struct tfc__mark *mark = &sub->now.mark;
 	mark->next = sub->place.next;
@@ -84,7 +84,7 @@ static void report_entry(struct local_sub *sub, const struct tfc__journal_entry 
 	event->error_code = end.error;
 	event->text = entry->text;
 	if (entry->kind != TFC_EVENT_JOB) {
-		name_task(sub, entry->task, event);
+		event_set_task(sub, entry->task, event);
 		event->node = tfc__record_node(sub->record, entry);
 	}
 	if (entry->kind == TFC_EVENT_TASK) {
@@ -102,9 +102,10 @@ static void report_entry(struct local_sub *sub, const struct tfc__journal_entry 
 		event->ignored_failures = entry->ignored_failures
 						  ? (const char *const *)entry->ignored_failures
 						  : no_lines;
+		event->error_line = entry->error_line;
 		sub->base.is_ended = true;
 	}
-	report(sub);
+	local_sub_notify(sub);
 }
 
 void tfc__local_report_line(struct local_sub *sub, const struct followed *task,
@@ -112,7 +113,7 @@ void tfc__local_report_line(struct local_sub *sub, const struct followed *task,
 {
 	bool is_gap = line->stream == TFC_STREAM_GAP;
 	tfc_event *event = begin_event(sub, is_gap ? TFC_EVENT_GAP : TFC_EVENT_OUTPUT);
-	name_task(sub, task->task, event);
+	event_set_task(sub, task->task, event);
 	event->node = tfc__followed_node(sub, task);
 	if (task->place_entry) {
 		const struct tfc__journal_entry *begun = tfc__local_entry(sub,
@@ -132,24 +133,10 @@ void tfc__local_report_line(struct local_sub *sub, const struct followed *task,
 		sub->now.mark.missing = task->end_entry - 1;
 	else
 		sub->now.mark.task = task->task;
-	report(sub);
+	local_sub_notify(sub);
 }
 
 /* ---- reading */
-
-/* The disk stayed full until the end of the attempt, so the log has no record of this gap. */
-static void report_last_gap(struct local_sub *sub, const struct tfc__journal_entry *entry)
-{
-	struct tfc__line line = {
-		.stream = TFC_STREAM_GAP,
-		.attempt = entry->attempt,
-		.time_ns = entry->time_ns,
-		.len = entry->end.log_gap,
-		.cursor = tfc__lines_cursor(&sub->tasks[entry->task].lines),
-	};
-	sub->place.is_gap_reported = true;
-	tfc__local_report_line(sub, &sub->tasks[entry->task], &line, "");
-}
 
 /* Whether the end of an attempt still waits for the node that has its output. */
 static bool waits_for_node(struct local_sub *sub, bool is_end_known)
@@ -163,13 +150,31 @@ static bool waits_for_node(struct local_sub *sub, bool is_end_known)
 	return true;
 }
 
+/* Turns the unread output of an unreachable node into missing output: TFC_OK, or TFC_ENOMEM: later.
+ */
+static int begin_missing_output(struct local_sub *sub, const struct tfc__journal_entry *entry)
+{
+	struct followed *task = &sub->tasks[entry->task];
+	const struct tfc__lines_cursor cursor = tfc__lines_cursor(&task->lines);
+	uint64_t position = task->lines.position;
+	if (position >= entry->end.log_end)
+		return TFC_OK; /* everything was reported */
+	if (tfc__missing_begin(sub, sub->place.next, &cursor) < 0 && sub->tries++ < RETRIES) {
+		tfc__timer_set(&sub->retry, tfc__now() + LATER);
+		return TFC_ENOMEM;
+	}
+	tfc__followed_park(task);
+	tfc__followed_read_from(task, position);
+	return TFC_OK;
+}
+
 /* Call before the end of an attempt is reported. Returns 1: a line of it was reported; 0: all were;
  * below 0: try again later. */
-static int read_before_end(struct local_sub *sub, const struct tfc__journal_entry *entry)
+static int read_attempt_end(struct local_sub *sub, const struct tfc__journal_entry *entry)
 {
 	struct followed *task = &sub->tasks[entry->task];
 	if (sub->place.is_gap_reported)
-		return 0;
+		return begin_missing_output(sub, entry);
 	int code = tfc__followed_read_end(sub, task, entry);
 	if (code == TFC_EAGAIN || (code == TFC_ENOMEM && sub->tries++ < RETRIES))
 		return code;
@@ -182,34 +187,25 @@ static int read_before_end(struct local_sub *sub, const struct tfc__journal_entr
 	}
 	if (code == TFC_ENOMEM)
 		code = tfc__followed_skip_end(sub, task, entry);
-	if (code == 0 && entry->end.log_gap) {
-		report_last_gap(sub, entry);
-		return 1;
-	}
-	return code;
-}
-
-/* Turns the unread output of an unreachable node into missing output: TFC_OK, or TFC_ENOMEM: later.
- */
-static int leave_missing(struct local_sub *sub, const struct tfc__journal_entry *entry)
-{
-	struct followed *task = &sub->tasks[entry->task];
-	const struct tfc__lines_cursor cursor = tfc__lines_cursor(&task->lines);
-	uint64_t position = task->lines.position;
-	if (!sub->place.is_gap_reported || position >= entry->end.log_end)
-		return TFC_OK; /* everything was reported, or no node is unreachable */
-	if (tfc__missing_begin(sub, sub->place.next, &cursor) < 0 && sub->tries++ < RETRIES) {
-		tfc__timer_set(&sub->retry, tfc__now() + LATER);
-		return TFC_ENOMEM;
-	}
-	tfc__followed_park(task);
-	tfc__followed_read_from(task, position);
-	return TFC_OK;
+	if (code || !entry->end.log_gap)
+		return code;
+	/* The disk stayed full until the end of the attempt, so the log has no record of this gap.
+	 */
+	const struct tfc__line line = {
+		.stream = TFC_STREAM_GAP,
+		.attempt = entry->attempt,
+		.time_ns = entry->time_ns,
+		.len = entry->end.log_gap,
+		.cursor = tfc__lines_cursor(&task->lines),
+	};
+	sub->place.is_gap_reported = true;
+	tfc__local_report_line(sub, task, &line, "");
+	return 1;
 }
 
 /* Call before the end of the job is reported: reports the missing output that is available now.
- * Returns as read_before_end. */
-static int read_all_missing(struct local_sub *sub)
+ * Returns as read_attempt_end. */
+static int read_missing_output(struct local_sub *sub)
 {
 	int later = 0;
 	TFC__LIST_EACH (link, &sub->missing) {
@@ -241,9 +237,9 @@ static int report_next_entry(struct local_sub *sub)
 	bool ends_attempt = tfc__ends_attempt(entry);
 	int code = 0;
 	if (sub->tasks && entry->kind == TFC_EVENT_END)
-		code = read_all_missing(sub);
-	if (sub->tasks && ends_attempt && (code = read_before_end(sub, entry)) == 0)
-		code = leave_missing(sub, entry);
+		code = read_missing_output(sub);
+	if (sub->tasks && ends_attempt)
+		code = read_attempt_end(sub, entry);
 	if (code)
 		return code > 0;
 	sub->place.next++;
@@ -281,7 +277,7 @@ static int report_next_line(struct local_sub *sub)
 }
 
 /* Reports one event at most; or has done what is as expensive. 0: there is nothing now. */
-static int report_one(struct local_sub *sub)
+static int local_sub_report_one(struct local_sub *sub)
 {
 	sub->now.event.kind = 0;
 	if (sub->was_removed) {
@@ -306,31 +302,31 @@ static int report_one(struct local_sub *sub)
 	event->generation = tfc__record_generation(sub->record);
 	event->epoch = sub->record->epoch;
 	sub->wants_live = false;
-	report(sub);
+	local_sub_notify(sub);
 	return 1;
 }
 
 /* Lines that go to another process are cheap: they only become part of a batch. */
-static int report_next(tfc_sub *base)
+static int local_sub_report(tfc_sub *base)
 {
-	struct local_sub *sub = of(base);
+	struct local_sub *sub = local_sub_of(base);
 	uint32_t lines = 0;
-	int is_reported = report_one(sub);
+	int is_reported = local_sub_report_one(sub);
 	while (sub->is_bare && is_reported && sub->now.event.kind == TFC_EVENT_OUTPUT &&
 	       !base->is_paused && !base->is_closed && ++lines < LINES_AT_ONCE)
-		is_reported = report_one(sub);
+		is_reported = local_sub_report_one(sub);
 	sub->whole_batches += lines == LINES_AT_ONCE;
 	return is_reported || lines;
 }
 
-static void try_again(struct tfc__timer *timer)
+static void local_sub_on_retry(struct tfc__timer *timer)
 {
 	struct local_sub *sub = tfc__container_of(timer, struct local_sub, retry);
 	tfc__missing_retry(sub);
 	tfc__sub_wake(&sub->base);
 }
 
-static void on_journal(struct tfc__observer *reader, const void *event)
+static void local_sub_on_journal(struct tfc__observer *reader, const void *event)
 {
 	struct local_sub *sub = tfc__container_of(reader, struct local_sub, reader);
 	const enum tfc__journal_event *what = event;
@@ -345,18 +341,18 @@ static void on_journal(struct tfc__observer *reader, const void *event)
 
 /* ---- opening and closing */
 
-static void detach(tfc_sub *base)
+static void local_sub_detach(tfc_sub *base)
 {
-	struct local_sub *sub = of(base);
+	struct local_sub *sub = local_sub_of(base);
 	tfc__observer_remove(&sub->reader);
 	tfc__timer_cancel(&sub->retry);
 	tfc__list_remove(&sub->waiting);
 	tfc__local_suspend(base, true);
 }
 
-static void free_sub(tfc_sub *base)
+static void local_sub_free(tfc_sub *base)
 {
-	struct local_sub *sub = of(base);
+	struct local_sub *sub = local_sub_of(base);
 	TFC__LIST_EACH (link, &sub->missing)
 		tfc__missing_end(tfc__missing_of(link));
 	for (uint32_t i = 0; i < sub->task_count; i++)
@@ -427,18 +423,17 @@ static int follow_output(struct local_sub *sub, tfc_error *error)
 	return TFC_OK;
 }
 
-static const struct tfc__sub_event *event_of(const tfc_sub *sub)
-{
-	return &tfc__container_of(sub, const struct local_sub, base)->now;
-}
-
 int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local_reading *reading,
 			 struct tfc__record *record, const tfc_subscribe_options *options,
 			 bool is_bare, tfc_event_fn fn, void *user, tfc_error *error,
 			 tfc_sub **ret_sub)
 {
-	static const struct tfc__sub_ops ops = {report_next, detach, free_sub, event_of,
-						tfc__local_suspend};
+	static const struct tfc__sub_ops ops = {
+		.report = local_sub_report,
+		.detach = local_sub_detach,
+		.free = local_sub_free,
+		.suspend = tfc__local_suspend,
+	};
 	struct local_sub *sub = calloc(1, sizeof(*sub));
 	if (!sub)
 		return tfc__fail_nomem(error, "gateway");
@@ -449,7 +444,7 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local
 	sub->now.mark.task = sub->now.mark.ended_task = UINT32_MAX;
 	sub->now.mark.missing = sub->now.mark.missing_over = UINT32_MAX;
 	sub->job_state = TFC_JOB_PENDING;
-	tfc__observer_init(&sub->reader, on_journal);
+	tfc__observer_init(&sub->reader, local_sub_on_journal);
 	memcpy(sub->job, record->id, sizeof(sub->job));
 	tfc__list_init(&sub->waiting);
 	tfc__list_init(&sub->reading);
@@ -457,8 +452,9 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local
 		tfc__list_init(&reading->waiting);
 	tfc__list_init(&sub->grown);
 	tfc__list_init(&sub->missing);
-	tfc__timer_init(&sub->retry, ctx, try_again);
+	tfc__timer_init(&sub->retry, ctx, local_sub_on_retry);
 	tfc__sub_init(&sub->base, &ops, ctx, list, fn, user);
+	sub->base.event = &sub->now;
 	tfc__observers_add(&record->journal.readers, &sub->reader);
 	int code = options->skip_output ? TFC_OK : follow_output(sub, error);
 	if (code == TFC_OK && options->cursor)

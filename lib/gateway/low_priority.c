@@ -13,7 +13,7 @@ struct tfc__low_priority_connection {
 	struct tfc__rpc_waiter room;
 };
 
-static void schedule(struct tfc__low_priority *low_priority)
+static void low_priority_schedule(struct tfc__low_priority *low_priority)
 {
 	if (!low_priority->is_closed)
 		tfc__work_schedule(&low_priority->next);
@@ -22,7 +22,7 @@ static void schedule(struct tfc__low_priority *low_priority)
 /* ---- beginning requests */
 
 /* If there is no room in the send buffer, registers for a callback when there is. */
-static bool may_begin(struct tfc__low_priority_connection *connection)
+static bool connection_may_begin(struct tfc__low_priority_connection *connection)
 {
 	uint32_t max = connection->is_client ? TFC__LOW_PRIORITY_CLIENT_MAX : TFC__LOW_PRIORITY_MAX;
 	if (tfc__list_is_empty(&connection->waiting) || connection->begun == max)
@@ -33,25 +33,25 @@ static bool may_begin(struct tfc__low_priority_connection *connection)
 	return false;
 }
 
-static struct tfc__low_priority_connection *find_next(const struct tfc__low_priority *low_priority,
-						      bool is_client)
+static struct tfc__low_priority_connection *
+next_connection(const struct tfc__low_priority *low_priority, bool is_client)
 {
 	TFC__LIST_EACH (link, &low_priority->connections) {
 		struct tfc__low_priority_connection *connection =
 			tfc__container_of(link, struct tfc__low_priority_connection, link);
-		if (connection->is_client == is_client && may_begin(connection))
+		if (connection->is_client == is_client && connection_may_begin(connection))
 			return connection;
 	}
 	return NULL;
 }
 
-static void begin_next(struct tfc__work *work)
+static void begin_next_request(struct tfc__work *work)
 {
 	struct tfc__low_priority *low_priority = tfc__container_of(work, struct tfc__low_priority,
 								   next);
-	struct tfc__low_priority_connection *connection = find_next(low_priority, false);
+	struct tfc__low_priority_connection *connection = next_connection(low_priority, false);
 	if (!connection && low_priority->clients < TFC__LOW_PRIORITY_CLIENTS_MAX)
-		connection = find_next(low_priority, true);
+		connection = next_connection(low_priority, true);
 	if (!connection)
 		return;
 	struct tfc__low_priority_request *request =
@@ -62,20 +62,20 @@ static void begin_next(struct tfc__work *work)
 	request->is_begun = true;
 	connection->begun++;
 	low_priority->clients += connection->is_client;
-	schedule(low_priority);
-	request->go(request);
+	low_priority_schedule(low_priority);
+	request->begin(request);
 }
 
-static void on_room(struct tfc__rpc_waiter *waiter)
+static void connection_on_room(struct tfc__rpc_waiter *waiter)
 {
-	schedule(
+	low_priority_schedule(
 		tfc__container_of(waiter, struct tfc__low_priority_connection, room)->low_priority);
 }
 
 /* ---- connections */
 
-static struct tfc__low_priority_connection *find_connection(struct tfc__low_priority *low_priority,
-							    struct tfc__rpc *rpc, bool is_client)
+static struct tfc__low_priority_connection *
+find_or_add_connection(struct tfc__low_priority *low_priority, struct tfc__rpc *rpc, bool is_client)
 {
 	TFC__LIST_EACH (link, &low_priority->connections) {
 		struct tfc__low_priority_connection *connection =
@@ -90,7 +90,7 @@ static struct tfc__low_priority_connection *find_connection(struct tfc__low_prio
 	connection->rpc = rpc;
 	connection->is_client = is_client;
 	tfc__list_init(&connection->waiting);
-	connection->room.fn = on_room;
+	connection->room.fn = connection_on_room;
 	tfc__list_append(&low_priority->connections, &connection->link);
 	return connection;
 }
@@ -98,14 +98,14 @@ static struct tfc__low_priority_connection *find_connection(struct tfc__low_prio
 int tfc__low_priority_enqueue(struct tfc__low_priority *low_priority, struct tfc__rpc *rpc,
 			      bool is_client, struct tfc__low_priority_request *request)
 {
-	struct tfc__low_priority_connection *connection = find_connection(low_priority, rpc,
-									  is_client);
+	struct tfc__low_priority_connection *connection = find_or_add_connection(low_priority, rpc,
+										 is_client);
 	if (!connection)
 		return TFC_ENOMEM;
 	request->connection = connection;
 	request->is_begun = false;
 	tfc__list_append(&connection->waiting, &request->link);
-	schedule(low_priority);
+	low_priority_schedule(low_priority);
 	return TFC_OK;
 }
 
@@ -120,7 +120,7 @@ void tfc__low_priority_leave(struct tfc__low_priority_request *request)
 	else
 		tfc__list_remove(&request->link);
 	connection->low_priority->clients -= request->is_begun && connection->is_client;
-	schedule(connection->low_priority);
+	low_priority_schedule(connection->low_priority);
 	if (!tfc__list_is_empty(&connection->waiting) || connection->begun)
 		return;
 	tfc__rpc_stop_waiting(&connection->room);
@@ -135,7 +135,7 @@ void tfc__low_priority_init(struct tfc__low_priority *low_priority, tfc_ctx *ctx
 	low_priority->is_closed = false;
 	low_priority->clients = 0;
 	tfc__list_init(&low_priority->connections);
-	tfc__work_init(&low_priority->next, ctx, begin_next);
+	tfc__work_init(&low_priority->next, ctx, begin_next_request);
 }
 
 void tfc__low_priority_close(struct tfc__low_priority *low_priority)

@@ -34,20 +34,20 @@ struct tfc__low_priority_request {
 	struct tfc__link link;
 	struct tfc__low_priority_connection *connection;
 	bool is_begun;
-	void (*go)(struct tfc__low_priority_request
-			   *request); /* begins the request: called once, in dispatch */
+	/* Begins the request: called once, in dispatch. */
+	void (*begin)(struct tfc__low_priority_request *request);
 };
 
 void tfc__low_priority_init(struct tfc__low_priority *low_priority, tfc_ctx *ctx);
 /* No request is begun any more. */
 void tfc__low_priority_close(struct tfc__low_priority *low_priority);
 
-/* TFC_OK: `go` will be called when fewer than the connection's maximum are in progress. TFC_ENOMEM:
- * `go` is never called. The connection must live until tfc__low_priority_leave. */
+/* TFC_OK: `begin` will be called when fewer than the connection's maximum are in progress.
+ * TFC_ENOMEM: `begin` is never called. The connection must live until tfc__low_priority_leave. */
 int tfc__low_priority_enqueue(struct tfc__low_priority *low_priority, struct tfc__rpc *rpc,
 			      bool is_client, struct tfc__low_priority_request *request);
 
-/* The request was completed or cancelled. Legal in `go`. No-op if not queued. */
+/* The request was completed or cancelled. Legal in `begin`. No-op if not queued. */
 void tfc__low_priority_leave(struct tfc__low_priority_request *request);
 
 #endif

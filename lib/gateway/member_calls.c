@@ -30,13 +30,14 @@ static uint32_t count_members(const struct tfc__gateway_members *members)
 	return count;
 }
 
-static void on_end(struct tfc__work *work)
+static void member_calls_on_end(struct tfc__work *work)
 {
 	struct tfc__member_calls *calls = tfc__container_of(work, struct tfc__member_calls, end);
 	calls->ops->ended(calls->user);
 }
 
-static void on_response(void *user, int code, const msgpack_object *result, const tfc_error *error)
+static void member_call_on_response(void *user, int code, const msgpack_object *result,
+				    const tfc_error *error)
 {
 	static const msgpack_object nil = {.type = MSGPACK_OBJECT_NIL};
 	struct member_call *call = user;
@@ -64,7 +65,7 @@ int tfc__member_calls_begin(tfc_ctx *ctx, const struct tfc__gateway_members *mem
 		.method = method,
 		.params = &buf,
 		.timeout_ms = timeout_ms,
-		.end = on_response,
+		.end = member_call_on_response,
 	};
 	tfc__request_params_write(&buf, params);
 	tfc__verb_method(params->verb, method);
@@ -75,7 +76,7 @@ int tfc__member_calls_begin(tfc_ctx *ctx, const struct tfc__gateway_members *mem
 	}
 	calls->ops = ops;
 	calls->user = user;
-	tfc__work_init(&calls->end, ctx, on_end);
+	tfc__work_init(&calls->end, ctx, member_calls_on_end);
 	*ret_calls = calls;
 	while (calls->count < count && tfc__gateway_members_next(members, &member)) {
 		struct member_call *call = &calls->calls[calls->count++];

@@ -9,7 +9,7 @@
 
 struct tfc__member_calls;
 
-/* Called in dispatch, where each may drop the calls; but `answered` is called inside
+/* Called in dispatch, where each may drop the calls; but `responded` is called inside
  * tfc__member_calls_begin for a member that cannot be called. */
 struct tfc__member_calls_ops {
 	/* result NULL: `error` says why there is none. `node` is borrowed. */

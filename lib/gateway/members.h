@@ -48,4 +48,10 @@ static inline bool tfc__gateway_members_next(const struct tfc__gateway_members *
 	return members->ops && members->ops->next(members->user, member);
 }
 
+/* Whether there is a member besides this node. */
+static inline bool tfc__gateway_has_members(const struct tfc__gateway_members *members)
+{
+	return tfc__gateway_members_next(members, &(struct tfc__gateway_member){.name = NULL});
+}
+
 #endif

@@ -25,7 +25,7 @@ struct node_watch {
 	} phase;
 };
 
-static struct node_watch *of(const tfc_sub *sub)
+static struct node_watch *node_watch_of(const tfc_sub *sub)
 {
 	return tfc__container_of(sub, struct node_watch, base);
 }
@@ -49,7 +49,7 @@ tfc_event tfc__watch_unseen(const char *node, const tfc_error *why)
 
 /* Until the replay is over, the position is the beginning: a watch that is continued from the
  * middle of a replay replays everything, so that what was forgotten meanwhile is known. */
-static int report(struct node_watch *watch, const tfc_event *event)
+static int node_watch_notify(struct node_watch *watch, const tfc_event *event)
 {
 	struct tfc__changes_position *at = &watch->now.mark.at;
 	watch->now.event = *event;
@@ -63,6 +63,7 @@ static int report(struct node_watch *watch, const tfc_event *event)
 static int report_job(struct node_watch *watch, const struct tfc__record *record, uint32_t kind)
 {
 	const struct tfc__journal *journal = &record->journal;
+	const struct tfc__journal_entry *about_job = tfc__journal_last_of_job(journal);
 	if (kind == TFC_EVENT_CHANGED && tfc__journal_has_ended(journal))
 		kind = TFC_EVENT_ENDED;
 	tfc_event event = tfc__watch_event(kind, watch->node);
@@ -77,8 +78,8 @@ static int report_job(struct node_watch *watch, const struct tfc__record *record
 	event.version = (uint64_t)journal->count + 1;
 	if (kind == TFC_EVENT_SUBMITTED)
 		event.time_ns = record->submitted_ns;
-	if (journal->said)
-		event.text = journal->entries[journal->said - 1].text;
+	if (about_job)
+		event.text = about_job->text;
 	if (kind == TFC_EVENT_ENDED && journal->count) {
 		const struct tfc__journal_entry *last = &journal->entries[journal->count - 1];
 		const struct tfc__journal_exit end = tfc__journal_exit(last);
@@ -88,7 +89,7 @@ static int report_job(struct node_watch *watch, const struct tfc__record *record
 		event.signal = end.signal;
 		event.error_code = end.error;
 	}
-	return report(watch, &event);
+	return node_watch_notify(watch, &event);
 }
 
 /* The store could not be read: that does not change. */
@@ -100,12 +101,12 @@ static int report_unread(struct node_watch *watch)
 		return 0;
 	watch->phase = UNREAD;
 	const tfc_event event = tfc__watch_unseen(watch->node, &why);
-	return report(watch, &event);
+	return node_watch_notify(watch, &event);
 }
 
-static int report_next(tfc_sub *base)
+static int node_watch_report(tfc_sub *base)
 {
-	struct node_watch *watch = of(base);
+	struct node_watch *watch = node_watch_of(base);
 	struct tfc__changes_reader *reader = &watch->reader;
 	bool has_appeared;
 	tfc_event event;
@@ -118,7 +119,7 @@ static int report_next(tfc_sub *base)
 		watch->phase = continues ? CONTINUING : REPLAYING;
 		if (!continues) {
 			event = tfc__watch_event(TFC_EVENT_NODE_RESET, watch->node);
-			return report(watch, &event);
+			return node_watch_notify(watch, &event);
 		}
 	}
 	const struct tfc__change *change = tfc__changes_next(watch->changes, reader, &has_appeared);
@@ -128,33 +129,28 @@ static int report_next(tfc_sub *base)
 	if (change) {
 		event = tfc__watch_event(TFC_EVENT_FORGOTTEN, watch->node);
 		event.job = change->id;
-		return report(watch, &event);
+		return node_watch_notify(watch, &event);
 	}
 	if (watch->phase == SEEN)
 		return 0;
 	watch->phase = SEEN;
 	event = tfc__watch_event(TFC_EVENT_NODE_SEEN, watch->node);
-	return report(watch, &event);
+	return node_watch_notify(watch, &event);
 }
 
-static void detach(tfc_sub *base)
+static void node_watch_detach(tfc_sub *base)
 {
-	struct node_watch *watch = of(base);
+	struct node_watch *watch = node_watch_of(base);
 	tfc__changes_end(&watch->reader);
 	tfc__observer_remove(&watch->observer);
 }
 
-static void free_watch(tfc_sub *base)
+static void node_watch_free(tfc_sub *base)
 {
-	free(of(base));
+	free(node_watch_of(base));
 }
 
-static const struct tfc__sub_event *event_of(const tfc_sub *base)
-{
-	return &of(base)->now;
-}
-
-static void on_change(struct tfc__observer *observer, const void *event)
+static void node_watch_on_change(struct tfc__observer *observer, const void *event)
 {
 	tfc__sub_wake(&tfc__container_of(observer, struct node_watch, observer)->base);
 }
@@ -164,10 +160,9 @@ int tfc__node_watch(tfc_ctx *ctx, struct tfc__link *list, struct tfc__directory 
 		    tfc_error *error, tfc_sub **ret_sub)
 {
 	static const struct tfc__sub_ops ops = {
-		.report = report_next,
-		.detach = detach,
-		.free = free_watch,
-		.event = event_of,
+		.report = node_watch_report,
+		.detach = node_watch_detach,
+		.free = node_watch_free,
 	};
 	struct node_watch *watch = calloc(1, sizeof(*watch));
 	if (!watch)
@@ -180,8 +175,9 @@ int tfc__node_watch(tfc_ctx *ctx, struct tfc__link *list, struct tfc__directory 
 	watch->now.mark = tfc__no_mark;
 	watch->now.mark.watch = TFC__WATCH_SET;
 	tfc__changes_reader_init(&watch->reader);
-	tfc__observer_init(&watch->observer, on_change);
+	tfc__observer_init(&watch->observer, node_watch_on_change);
 	tfc__sub_init(&watch->base, &ops, ctx, list, fn, user);
+	watch->base.event = &watch->now;
 	tfc__observers_add(&watch->changes->watchers, &watch->observer);
 	tfc__sub_wake(&watch->base);
 	*ret_sub = &watch->base;

@@ -11,7 +11,7 @@ const struct tfc__mark tfc__no_mark = {.task = UINT32_MAX,
 /* ---- cursors of lines */
 
 /* As printf with "%llx", for a cursor is written with every line. Returns the end of the text. */
-static char *write_number(char *text, uint64_t number)
+static char *hex_write(char *text, uint64_t number)
 {
 	int digits = number ? (67 - __builtin_clzll(number)) / 4 : 1;
 	for (int i = digits; i-- > 0; number >>= 4)
@@ -19,32 +19,32 @@ static char *write_number(char *text, uint64_t number)
 	return text + digits;
 }
 
-static char *write_reported(char *text, const struct tfc__reported *reported)
+static char *reported_write(char *text, const struct tfc__reported *reported)
 {
-	text = write_number(text, reported->position);
+	text = hex_write(text, reported->position);
 	if (!reported->skip)
 		return text;
 	*text++ = '+';
-	return write_number(text, reported->skip);
+	return hex_write(text, reported->skip);
 }
 
 /* Returns the end of the text, at which there is no NUL. */
-static char *write_cursor(char *text, const struct tfc__lines_cursor *cursor)
+static char *cursor_write(char *text, const struct tfc__lines_cursor *cursor)
 {
 	const struct tfc__reported *out = &cursor->reported[0], *err = &cursor->reported[1];
-	text = write_reported(text, out);
+	text = reported_write(text, out);
 	if (out->position == err->position && out->skip == err->skip)
 		return text;
 	*text++ = ',';
-	return write_reported(text, err);
+	return reported_write(text, err);
 }
 
 void tfc__cursor_write(struct tfc__cursor_text *text, const struct tfc__lines_cursor *cursor)
 {
-	*write_cursor(text->text, cursor) = '\0';
+	*cursor_write(text->text, cursor) = '\0';
 }
 
-static int digit_of(char c)
+static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -52,11 +52,11 @@ static int digit_of(char c)
 }
 
 /* Reads a hexadecimal number as printf writes it, without leading zeros; advances *at. */
-static bool read_number(const char **at, uint64_t max, uint64_t *ret_number)
+static bool hex_read(const char **at, uint64_t max, uint64_t *ret_number)
 {
 	uint64_t number = 0;
 	const char *digit = *at;
-	for (int value; (value = digit_of(*digit)) >= 0; digit++) {
+	for (int value; (value = hex_digit(*digit)) >= 0; digit++) {
 		if (number > (max - (uint64_t)value) / 16)
 			return false;
 		number = number * 16 + (uint64_t)value;
@@ -68,26 +68,26 @@ static bool read_number(const char **at, uint64_t max, uint64_t *ret_number)
 	return true;
 }
 
-static bool read_reported(const char **at, struct tfc__reported *ret_reported)
+static bool reported_read(const char **at, struct tfc__reported *ret_reported)
 {
 	ret_reported->skip = 0;
-	if (!read_number(at, UINT64_MAX, &ret_reported->position))
+	if (!hex_read(at, UINT64_MAX, &ret_reported->position))
 		return false;
 	if (**at != '+')
 		return true;
 	(*at)++;
-	return read_number(at, UINT64_MAX, &ret_reported->skip) && ret_reported->skip;
+	return hex_read(at, UINT64_MAX, &ret_reported->skip) && ret_reported->skip;
 }
 
-static bool read_cursor(const char **at, struct tfc__lines_cursor *ret_cursor)
+static bool cursor_read(const char **at, struct tfc__lines_cursor *ret_cursor)
 {
 	struct tfc__reported reported[2];
-	if (!read_reported(at, &reported[0]))
+	if (!reported_read(at, &reported[0]))
 		return false;
 	reported[1] = reported[0];
 	if (**at == ',') {
 		(*at)++;
-		if (!read_reported(at, &reported[1]) ||
+		if (!reported_read(at, &reported[1]) ||
 		    (reported[1].position == reported[0].position &&
 		     reported[1].skip == reported[0].skip))
 			return false;
@@ -98,49 +98,61 @@ static bool read_cursor(const char **at, struct tfc__lines_cursor *ret_cursor)
 
 bool tfc__cursor_read(const char *text, struct tfc__lines_cursor *ret_cursor)
 {
-	return read_cursor(&text, ret_cursor) && !*text;
+	return cursor_read(&text, ret_cursor) && !*text;
 }
 
 /* ---- places */
 
-static size_t words(uint32_t task_count)
+/* The number of words with a bit for each of `count` things. */
+static size_t bitmap_words(size_t count)
 {
-	return ((size_t)task_count + 63) / 64;
+	return (count + 63) / 64;
+}
+
+static bool bitmap_grow(uint64_t **bits, size_t old_words, size_t new_words)
+{
+	uint64_t *grown = realloc(*bits, new_words * sizeof(*grown));
+	if (!grown)
+		return false;
+	memset(grown + old_words, 0, (new_words - old_words) * sizeof(*grown));
+	*bits = grown;
+	return true;
 }
 
 int tfc__place_reserve(struct tfc__place *place, uint32_t task_count)
 {
 	if (task_count <= place->task_count)
 		return TFC_OK;
-	size_t had = words(place->task_count), words_now = words(task_count);
+	size_t had = bitmap_words(place->task_count), words_now = bitmap_words(task_count);
 	struct tfc__lines_cursor *cursors = realloc(place->cursors, task_count * sizeof(*cursors));
 	if (!cursors)
 		return TFC_ENOMEM;
 	place->cursors = cursors;
-	uint64_t *has_cursor = realloc(place->has_cursor, words_now * sizeof(*has_cursor));
-	if (!has_cursor)
+	if (!bitmap_grow(&place->has_cursor, had, words_now) ||
+	    !bitmap_grow(&place->has_any, bitmap_words(had), bitmap_words(words_now)))
 		return TFC_ENOMEM;
-	place->has_cursor = has_cursor;
 	memset(cursors + place->task_count, 0, (task_count - place->task_count) * sizeof(*cursors));
-	memset(has_cursor + had, 0, (words_now - had) * sizeof(*has_cursor));
 	place->task_count = task_count;
 	return TFC_OK;
 }
 
 void tfc__place_set(struct tfc__place *place, uint32_t task, const struct tfc__lines_cursor *cursor)
 {
-	uint64_t bit = UINT64_C(1) << task % 64;
-	place->has_cursor[task / 64] &= ~bit;
-	if (!cursor)
-		return;
-	place->has_cursor[task / 64] |= bit;
-	place->cursors[task] = *cursor;
+	uint32_t word = task / 64;
+	uint64_t bit = UINT64_C(1) << task % 64, any = UINT64_C(1) << word % 64;
+	if (cursor) {
+		place->has_cursor[word] |= bit;
+		place->has_any[word / 64] |= any;
+		place->cursors[task] = *cursor;
+	} else if (!(place->has_cursor[word] &= ~bit)) {
+		place->has_any[word / 64] &= ~any;
+	}
 }
 
 #define MISSING_MAX 65536 /* limit on the attempts with missing output */
 
 /* The index of the first element whose entry is not before `entry`. */
-static uint32_t find_missing(const struct tfc__place *place, uint32_t entry)
+static uint32_t place_find_missing(const struct tfc__place *place, uint32_t entry)
 {
 	uint32_t at = 0, end = place->missing_count;
 	while (at < end) {
@@ -154,7 +166,7 @@ static uint32_t find_missing(const struct tfc__place *place, uint32_t entry)
 }
 
 /* Capacity doubles whenever the count is a power of two. */
-static int reserve_missing(struct tfc__place *place)
+static int place_reserve_missing(struct tfc__place *place)
 {
 	uint32_t count = place->missing_count;
 	if (count == MISSING_MAX)
@@ -172,9 +184,9 @@ static int reserve_missing(struct tfc__place *place)
 int tfc__place_set_missing(struct tfc__place *place, uint32_t entry,
 			   const struct tfc__lines_cursor *cursor)
 {
-	uint32_t at = find_missing(place, entry), count = place->missing_count;
+	uint32_t at = place_find_missing(place, entry), count = place->missing_count;
 	if (at == count || place->missing[at].entry != entry) {
-		if (reserve_missing(place) < 0)
+		if (place_reserve_missing(place) < 0)
 			return TFC_ENOMEM;
 		memmove(&place->missing[at + 1], &place->missing[at],
 			(count - at) * sizeof(*place->missing));
@@ -197,7 +209,7 @@ int tfc__place_apply(struct tfc__place *place, const struct tfc__mark *mark)
 		tfc__place_set(place, mark->task, &mark->cursor);
 	if (mark->ended_task < place->task_count)
 		tfc__place_set(place, mark->ended_task, NULL);
-	uint32_t at = find_missing(place, mark->missing_over);
+	uint32_t at = place_find_missing(place, mark->missing_over);
 	if (at < place->missing_count && place->missing[at].entry == mark->missing_over) {
 		place->missing_count--;
 		memmove(&place->missing[at], &place->missing[at + 1],
@@ -210,6 +222,7 @@ void tfc__place_fini(struct tfc__place *place)
 {
 	free(place->cursors);
 	free(place->has_cursor);
+	free(place->has_any);
 	free(place->missing);
 	tfc__buf_fini(&place->text);
 	*place = (struct tfc__place){0};
@@ -218,21 +231,22 @@ void tfc__place_fini(struct tfc__place *place)
 size_t tfc__place_bytes(const struct tfc__place *place)
 {
 	return place->task_count * sizeof(*place->cursors) +
-	       words(place->task_count) * sizeof(*place->has_cursor) +
+	       bitmap_words(place->task_count) * sizeof(*place->has_cursor) +
+	       bitmap_words(bitmap_words(place->task_count)) * sizeof(*place->has_any) +
 	       2 * place->missing_count * sizeof(*place->missing) + place->text.capacity;
 }
 
-static void add_cursor(struct tfc__buf *text, char mark, uint32_t number,
-		       const struct tfc__lines_cursor *cursor)
+static void place_text_add(struct tfc__buf *text, char mark, uint32_t number,
+			   const struct tfc__lines_cursor *cursor)
 {
 	char *begin = tfc__buf_reserve(text, TFC__CURSOR_TEXT_SIZE + sizeof("_ffffffff."));
 	if (!begin)
 		return;
 	char *at = begin;
 	*at++ = mark;
-	at = write_number(at, number);
+	at = hex_write(at, number);
 	*at++ = '.';
-	tfc__buf_grow(text, (size_t)(write_cursor(at, cursor) - begin));
+	tfc__buf_grow(text, (size_t)(cursor_write(at, cursor) - begin));
 }
 
 const char *tfc__place_text(struct tfc__place *place)
@@ -241,27 +255,31 @@ const char *tfc__place_text(struct tfc__place *place)
 	char next[17];
 	tfc__buf_clear(text);
 	text->is_failed = false;
-	tfc__buf_add(text, next, (size_t)(write_number(next, place->next) - next));
+	tfc__buf_add(text, next, (size_t)(hex_write(next, place->next) - next));
 	if (place->is_gap_reported)
 		tfc__buf_add_char(text, 'g');
-	for (size_t word = 0; word < words(place->task_count); word++)
-		for (uint64_t left = place->has_cursor[word]; left; left &= left - 1) {
-			uint32_t task = (uint32_t)(word * 64) + (uint32_t)__builtin_ctzll(left);
-			add_cursor(text, '_', task, &place->cursors[task]);
+	for (size_t i = 0; i < bitmap_words(bitmap_words(place->task_count)); i++)
+		for (uint64_t any = place->has_any[i]; any; any &= any - 1) {
+			size_t word = i * 64 + (size_t)__builtin_ctzll(any);
+			for (uint64_t left = place->has_cursor[word]; left; left &= left - 1) {
+				uint32_t task = (uint32_t)(word * 64 +
+							   (size_t)__builtin_ctzll(left));
+				place_text_add(text, '_', task, &place->cursors[task]);
+			}
 		}
 	for (uint32_t i = 0; i < place->missing_count; i++)
-		add_cursor(text, '~', place->missing[i].entry, &place->missing[i].cursor);
+		place_text_add(text, '~', place->missing[i].entry, &place->missing[i].cursor);
 	return text->is_failed ? "" : text->data;
 }
 
 /* "_TASK.PIECE"; tasks in ascending order, all below `end`. */
-static int read_task(struct tfc__place *place, const char **at, uint64_t *first, uint32_t end)
+static int place_read_task(struct tfc__place *place, const char **at, uint64_t *first, uint32_t end)
 {
 	uint64_t task;
 	struct tfc__lines_cursor cursor;
 	(*at)++;
-	if (!read_number(at, UINT32_MAX, &task) || task < *first || task >= end ||
-	    *(*at)++ != '.' || !read_cursor(at, &cursor))
+	if (!hex_read(at, UINT32_MAX, &task) || task < *first || task >= end || *(*at)++ != '.' ||
+	    !cursor_read(at, &cursor))
 		return TFC_EINVAL;
 	if (tfc__place_reserve(place, (uint32_t)task + 1) < 0)
 		return TFC_ENOMEM;
@@ -271,13 +289,13 @@ static int read_task(struct tfc__place *place, const char **at, uint64_t *first,
 }
 
 /* "~ENTRY.PIECE"; entries in ascending order, all of them reported. */
-static int read_missing(struct tfc__place *place, const char **at, uint64_t *first)
+static int place_read_missing(struct tfc__place *place, const char **at, uint64_t *first)
 {
 	uint64_t entry;
 	struct tfc__lines_cursor cursor;
 	(*at)++;
-	if (!read_number(at, UINT32_MAX, &entry) || entry < *first || entry >= place->next ||
-	    *(*at)++ != '.' || !read_cursor(at, &cursor))
+	if (!hex_read(at, UINT32_MAX, &entry) || entry < *first || entry >= place->next ||
+	    *(*at)++ != '.' || !cursor_read(at, &cursor))
 		return TFC_EINVAL;
 	*first = entry + 1;
 	return tfc__place_set_missing(place, (uint32_t)entry, &cursor);
@@ -286,7 +304,7 @@ static int read_missing(struct tfc__place *place, const char **at, uint64_t *fir
 int tfc__place_read(struct tfc__place *place, uint32_t task_count, const char *text)
 {
 	uint64_t next, first = 0;
-	if (!read_number(&text, UINT32_MAX, &next))
+	if (!hex_read(&text, UINT32_MAX, &next))
 		return TFC_EINVAL;
 	place->next = (uint32_t)next;
 	if (*text == 'g') {
@@ -295,9 +313,9 @@ int tfc__place_read(struct tfc__place *place, uint32_t task_count, const char *t
 	}
 	int code = TFC_OK;
 	while (code == TFC_OK && *text == '_')
-		code = read_task(place, &text, &first, task_count);
+		code = place_read_task(place, &text, &first, task_count);
 	first = 0;
 	while (code == TFC_OK && *text == '~')
-		code = read_missing(place, &text, &first);
+		code = place_read_missing(place, &text, &first);
 	return code == TFC_OK && *text ? TFC_EINVAL : code;
 }

@@ -60,6 +60,7 @@ struct tfc__place {
 	uint32_t task_count;
 	struct tfc__lines_cursor *cursors;
 	uint64_t *has_cursor;               /* a bit per task: few tasks have a line cursor */
+	uint64_t *has_any;                  /* a bit per word of has_cursor: it is not 0 */
 	struct tfc__place_missing *missing; /* sorted by entry */
 	uint32_t missing_count;
 	struct tfc__buf text;

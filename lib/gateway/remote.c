@@ -59,13 +59,13 @@ struct remote_gateway {
 	struct tfc__homes homes;
 };
 
-static struct remote_gateway *of(tfc_gateway *gateway)
+static struct remote_gateway *remote_gateway_of(tfc_gateway *gateway)
 {
 	return tfc__container_of(gateway, struct remote_gateway, base);
 }
 
-static void dial(struct remote_gateway *gateway);
-static void wait_for_connection(struct remote_gateway *gateway,
+static void remote_gateway_dial(struct remote_gateway *gateway);
+static void send_when_connected(struct remote_gateway *gateway,
 				struct tfc__remote_request *remote_request);
 
 /* ---- requests and subscriptions that wait for the connection */
@@ -96,23 +96,23 @@ static void serve_waiting(struct remote_gateway *gateway)
 	while (!tfc__list_is_empty(&waiting)) {
 		struct tfc__link *link = waiting.next;
 		tfc__list_remove(link);
-		wait_for_connection(gateway,
+		send_when_connected(gateway,
 				    tfc__container_of(link, struct tfc__remote_request, link));
 	}
 	TFC__LIST_EACH (link, &gateway->base.subs)
-		tfc__remote_sub_kick(tfc__container_of(link, tfc_sub, link), rpc);
+		tfc__remote_sub_up(tfc__container_of(link, tfc_sub, link), rpc);
 }
 
-static void want(struct remote_gateway *gateway)
+static void remote_gateway_connect(struct remote_gateway *gateway)
 {
 	if (!gateway->peer && !gateway->redial.at)
-		dial(gateway);
+		remote_gateway_dial(gateway);
 }
 
 /* ---- the connection */
 
 /* The server of a unix socket must be trusted: this user, root, or the owner of the directory. */
-static int check_server(const struct remote_gateway *gateway, tfc_error *error)
+static int check_server_user(const struct remote_gateway *gateway, tfc_error *error)
 {
 	const char *address = gateway->addresses.items[gateway->at];
 	const struct tfc__peer_id *id = tfc__peer_id(gateway->peer);
@@ -134,7 +134,7 @@ static int check_server(const struct remote_gateway *gateway, tfc_error *error)
 			 address, id->uid);
 }
 
-static void note_failure(struct remote_gateway *gateway, const tfc_error *why)
+static void note_failed_address(struct remote_gateway *gateway, const tfc_error *why)
 {
 	const char *address = gateway->addresses.items[gateway->at];
 	bool is_named = strstr(why->text, address);
@@ -144,7 +144,7 @@ static void note_failure(struct remote_gateway *gateway, const tfc_error *why)
 	gateway->failed++;
 }
 
-static void end_round(struct remote_gateway *gateway, int code)
+static void remote_gateway_end_round(struct remote_gateway *gateway, int code)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	uint64_t now = tfc__now();
@@ -167,7 +167,7 @@ static void end_round(struct remote_gateway *gateway, int code)
 		tfc__timer_set(&gateway->redial, now + gateway->delay);
 }
 
-static void hang_up(struct remote_gateway *gateway)
+static void remote_gateway_disconnect(struct remote_gateway *gateway)
 {
 	if (gateway->hello)
 		tfc__rpc_drop(gateway->hello);
@@ -177,32 +177,32 @@ static void hang_up(struct remote_gateway *gateway)
 	gateway->is_up = gateway->is_known = false;
 }
 
-static void on_down(struct tfc__peer *peer, void *user, const tfc_error *why)
+static void remote_gateway_on_down(struct tfc__peer *peer, void *user, const tfc_error *why)
 {
 	struct remote_gateway *gateway = user;
 	tfc_error copy = *why;
 	/* A node at its limit of clients reports that after the hello has been sent. */
 	bool was_up = gateway->is_up && why->code != TFC_EAGAIN;
-	hang_up(gateway);
+	remote_gateway_disconnect(gateway);
 	if (was_up) { /* pending calls fail by themselves and are repeated */
 		gateway->rounds = 0;
 		if (!tfc__list_is_empty(&gateway->remote_requests))
 			tfc__timer_set(&gateway->redial, tfc__now());
 		return;
 	}
-	note_failure(gateway, &copy);
+	note_failed_address(gateway, &copy);
 	if (gateway->failed < gateway->addresses.count)
 		tfc__timer_set(&gateway->redial, tfc__now());
 	else
-		end_round(gateway, copy.code);
+		remote_gateway_end_round(gateway, copy.code);
 }
 
-static void on_up(struct tfc__peer *peer, void *user)
+static void remote_gateway_on_up(struct tfc__peer *peer, void *user)
 {
 	struct remote_gateway *gateway = user;
 	tfc_error error = TFC_ERROR_INIT;
-	if (check_server(gateway, &error) < 0) {
-		on_down(peer, gateway, &error);
+	if (check_server_user(gateway, &error) < 0) {
+		remote_gateway_on_down(peer, gateway, &error);
 		return;
 	}
 	gateway->is_up = gateway->was_up = true;
@@ -215,8 +215,9 @@ static void on_up(struct tfc__peer *peer, void *user)
 }
 
 /* A node makes no calls to its clients. */
-static void on_serve(struct tfc__peer *peer, void *user, struct tfc__rpc_request *request,
-		     const char *method, const msgpack_object *params)
+static void remote_gateway_on_serve(struct tfc__peer *peer, void *user,
+				    struct tfc__rpc_request *request, const char *method,
+				    const msgpack_object *params)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	if (!request)
@@ -225,9 +226,10 @@ static void on_serve(struct tfc__peer *peer, void *user, struct tfc__rpc_request
 	tfc__rpc_fail(request, &error);
 }
 
-static void dial(struct remote_gateway *gateway)
+static void remote_gateway_dial(struct remote_gateway *gateway)
 {
-	static const struct tfc__peer_ops ops = {on_up, on_serve, on_down};
+	static const struct tfc__peer_ops ops = {remote_gateway_on_up, remote_gateway_on_serve,
+						 remote_gateway_on_down};
 	const struct tfc__dial_options options = {
 		.address = gateway->addresses.items[gateway->at],
 		.keyring = gateway->keyring,
@@ -239,24 +241,24 @@ static void dial(struct remote_gateway *gateway)
 	if (code == TFC_OK)
 		return;
 	gateway->peer = NULL;
-	note_failure(gateway, &error);
+	note_failed_address(gateway, &error);
 	if (gateway->failed < gateway->addresses.count)
 		tfc__timer_set(&gateway->redial, tfc__now());
 	else
-		end_round(gateway, code);
+		remote_gateway_end_round(gateway, code);
 }
 
-static void on_redial(struct tfc__timer *timer)
+static void remote_gateway_on_redial(struct tfc__timer *timer)
 {
 	struct remote_gateway *gateway = tfc__container_of(timer, struct remote_gateway, redial);
 	if (!gateway->peer)
-		dial(gateway);
+		remote_gateway_dial(gateway);
 }
 
 /* ---- hello */
 
 /* Nodes of 0.2 do not know gateway.hello; its requests were others. */
-static void name_versions(const struct remote_gateway *gateway, tfc_error *error)
+static void set_version_error(const struct remote_gateway *gateway, tfc_error *error)
 {
 	uint32_t own = tfc_version(), node = tfc__rpc_peer_version(tfc__peer_rpc(gateway->peer));
 	tfc__fail(
@@ -267,7 +269,8 @@ static void name_versions(const struct remote_gateway *gateway, tfc_error *error
 		own >> 16, own >> 8 & 0xff, own & 0xff);
 }
 
-static void on_hello(void *user, int code, const msgpack_object *result, const tfc_error *error)
+static void remote_gateway_on_hello(void *user, int code, const msgpack_object *result,
+				    const tfc_error *error)
 {
 	struct remote_gateway *gateway = user;
 	struct tfc__server *server = &gateway->homes.server;
@@ -276,22 +279,22 @@ static void on_hello(void *user, int code, const msgpack_object *result, const t
 	if (code == TFC_OK)
 		code = tfc__fields_read(NULL, &tfc__server_fields, result, &why, server);
 	if (code == TFC_ENOTSUP)
-		name_versions(gateway, &why);
+		set_version_error(gateway, &why);
 	if (code < 0) {
 		gateway->is_up = false; /* no request was sent to it: another address may work */
-		on_down(gateway->peer, gateway, &why);
+		remote_gateway_on_down(gateway->peer, gateway, &why);
 		return;
 	}
 	gateway->is_known = true;
 	serve_waiting(gateway);
 }
 
-static int send_hello(struct remote_gateway *gateway, tfc_error *error)
+static int remote_gateway_send_hello(struct remote_gateway *gateway, tfc_error *error)
 {
 	const struct tfc__rpc_options call = {
 		.method = TFC__METHOD_HELLO,
 		.timeout_ms = gateway->addresses.count > 1 ? HELLO_MS : 0,
-		.end = on_hello,
+		.end = remote_gateway_on_hello,
 		.user = gateway,
 	};
 	return gateway->hello
@@ -302,12 +305,13 @@ static int send_hello(struct remote_gateway *gateway, tfc_error *error)
 /* ---- repeated submits */
 
 /* Whether closing the connection affects only submits that back off before they are repeated. */
-static bool is_idle(const struct remote_gateway *gateway, const struct tfc__remote_request *except)
+static bool has_only_paused_submits(const struct remote_gateway *gateway,
+				    const struct tfc__remote_request *except)
 {
 	TFC__LIST_EACH (link, &gateway->base.requests) {
 		const struct tfc__request *request = tfc__container_of(link, struct tfc__request,
 								       link);
-		const struct tfc__remote_request *remote_request = request->forget ? request->doing
+		const struct tfc__remote_request *remote_request = request->cancel ? request->impl
 										   : except;
 		if (remote_request != except && !tfc__home_is_paused(remote_request))
 			return false;
@@ -321,33 +325,33 @@ static void retry_submit(struct tfc__remote_request *remote_request)
 {
 	struct remote_gateway *gateway = remote_request->owner;
 	if (gateway->is_known && !tfc__home_is_here(remote_request) &&
-	    gateway->addresses.count > 1 && is_idle(gateway, remote_request)) {
-		hang_up(gateway);
+	    gateway->addresses.count > 1 && has_only_paused_submits(gateway, remote_request)) {
+		remote_gateway_disconnect(gateway);
 		gateway->at = (gateway->at + 1) % gateway->addresses.count;
 	}
-	wait_for_connection(gateway, remote_request);
+	send_when_connected(gateway, remote_request);
 }
 
 /* ---- requests */
 
-static void wait_for_connection(struct remote_gateway *gateway,
+static void send_when_connected(struct remote_gateway *gateway,
 				struct tfc__remote_request *remote_request)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	if (gateway->is_up && !remote_request->home) {
-		tfc__remote_request_go(remote_request, tfc__peer_rpc(gateway->peer));
+		tfc__remote_request_send(remote_request, tfc__peer_rpc(gateway->peer));
 	} else if (gateway->is_up && gateway->is_known) {
-		tfc__home_go(remote_request, tfc__peer_rpc(gateway->peer));
+		tfc__home_send(remote_request, tfc__peer_rpc(gateway->peer));
 	} else {
 		tfc__list_append(&gateway->remote_requests, &remote_request->link);
 		if (!gateway->is_up)
-			want(gateway);
-		else if (send_hello(gateway, &error) < 0 && error.code != TFC_ELOST)
+			remote_gateway_connect(gateway);
+		else if (remote_gateway_send_hello(gateway, &error) < 0 && error.code != TFC_ELOST)
 			tfc__remote_request_fail(remote_request, &error);
 	}
 }
 
-static void on_lost(struct tfc__remote_request *remote_request, const tfc_error *error)
+static void on_request_lost(struct tfc__remote_request *remote_request, const tfc_error *error)
 {
 	remote_request->tries++;
 	if (tfc__home_retry(remote_request, error))
@@ -355,16 +359,16 @@ static void on_lost(struct tfc__remote_request *remote_request, const tfc_error 
 	if (remote_request->is_once || remote_request->tries >= TRIES_MAX)
 		tfc__remote_request_fail(remote_request, error);
 	else
-		wait_for_connection(remote_request->owner, remote_request);
+		send_when_connected(remote_request->owner, remote_request);
 }
 
-static void on_packed(struct tfc__remote_request *remote_request)
+static void on_request_packed(struct tfc__remote_request *remote_request)
 {
-	wait_for_connection(remote_request->owner, remote_request);
+	send_when_connected(remote_request->owner, remote_request);
 }
 
-static void handle_request(tfc_gateway *gateway, const struct tfc__request_params *params,
-			   struct tfc__request *request)
+static void remote_gateway_handle(tfc_gateway *gateway, const struct tfc__request_params *params,
+				  struct tfc__request *request)
 {
 	struct tfc__request_params own_params = *params;
 	char key[33] = "";
@@ -380,65 +384,61 @@ static void handle_request(tfc_gateway *gateway, const struct tfc__request_param
 	struct tfc__remote_request *remote_request = tfc__remote_request_new(request, &own_params);
 	if (!remote_request)
 		return;
-	remote_request->owner = of(gateway);
-	remote_request->lost = on_lost;
+	remote_request->owner = remote_gateway_of(gateway);
+	remote_request->lost = on_request_lost;
 	remote_request->is_once = params->verb == TFC_VERB_FORGET && !tfc__is_job_id(params->job);
-	remote_request->packed = on_packed;
-	if (is_submit && !tfc__home_add(&of(gateway)->homes, remote_request, params->home))
+	remote_request->packed = on_request_packed;
+	if (is_submit &&
+	    !tfc__home_add(&remote_gateway_of(gateway)->homes, remote_request, params->home))
 		return;
 	if (tfc__request_params_brings_bundle(params))
-		tfc__remote_request_bring(remote_request, &of(gateway)->uploads,
-					  params->definition->bundle);
+		tfc__remote_request_add_bundle(remote_request, &remote_gateway_of(gateway)->uploads,
+					       params->definition->bundle);
 	else
-		wait_for_connection(of(gateway), remote_request);
+		send_when_connected(remote_gateway_of(gateway), remote_request);
 }
 
 /* ---- subscriptions */
 
-static void find_route(struct tfc__route *route, struct tfc__remote_sub *sub, const char *job)
+static void remote_gateway_find_route(struct tfc__route *route, struct tfc__remote_sub *sub,
+				      const char *job)
 {
 	struct remote_gateway *gateway = tfc__container_of(route, struct remote_gateway, route);
 	if (gateway->is_up)
-		tfc__remote_sub_go(sub, tfc__peer_rpc(gateway->peer), job);
+		tfc__remote_sub_begin(sub, tfc__peer_rpc(gateway->peer), job);
 	else
-		want(gateway);
+		remote_gateway_connect(gateway);
 }
 
-static void forget_route(struct tfc__route *route, struct tfc__remote_sub *sub)
+static int remote_gateway_subscribe(tfc_gateway *gateway, const char *job,
+				    const tfc_subscribe_options *options, tfc_event_fn fn,
+				    void *user, tfc_error *error, tfc_sub **ret_sub)
 {
+	return tfc__remote_subscribe(gateway->ctx, &gateway->subs,
+				     &remote_gateway_of(gateway)->route, job, options, false, fn,
+				     user, error, ret_sub);
 }
 
-static int subscribe(tfc_gateway *gateway, const char *job, const tfc_subscribe_options *options,
-		     tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
-{
-	return tfc__remote_subscribe(gateway->ctx, &gateway->subs, &of(gateway)->route, job,
-				     options, false, fn, user, error, ret_sub);
-}
-
-static int watch(tfc_gateway *gateway, const tfc_watch_options *options, tfc_event_fn fn,
-		 void *user, tfc_error *error, tfc_sub **ret_sub)
+static int remote_gateway_watch(tfc_gateway *gateway, const tfc_watch_options *options,
+				tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
 {
 	const tfc_subscribe_options known = {
 		.size = sizeof(known),
 		.cursor = options->cursor,
 		.wants_live = options->wants_live,
 	};
-	return tfc__remote_subscribe(gateway->ctx, &gateway->subs, &of(gateway)->route, NULL,
-				     &known, false, fn, user, error, ret_sub);
+	return tfc__remote_subscribe(gateway->ctx, &gateway->subs,
+				     &remote_gateway_of(gateway)->route, NULL, &known, false, fn,
+				     user, error, ret_sub);
 }
 
 /* ---- opening and closing */
 
-static int check(tfc_gateway *gateway, tfc_error *error)
+static void remote_gateway_close(tfc_gateway *base)
 {
-	return TFC_OK;
-}
-
-static void close_gateway(tfc_gateway *base)
-{
-	struct remote_gateway *gateway = of(base);
+	struct remote_gateway *gateway = remote_gateway_of(base);
 	tfc__timer_cancel(&gateway->redial);
-	hang_up(gateway);
+	remote_gateway_disconnect(gateway);
 	tfc__keyring_free(gateway->keyring);
 	tfc__strv_fini(&gateway->addresses);
 	tfc__buf_fini(&gateway->tried);
@@ -467,21 +467,24 @@ static int split_addresses(struct tfc__strv *addresses, const char *text, tfc_er
 int tfc__remote_gateway_new(tfc_ctx *ctx, const tfc_gateway_options *options, tfc_error *error,
 			    tfc_gateway **ret_gateway)
 {
-	static const struct tfc__gateway_ops ops = {handle_request, subscribe, watch, check,
-						    close_gateway};
+	static const struct tfc__gateway_ops ops = {
+		.handle = remote_gateway_handle,
+		.subscribe = remote_gateway_subscribe,
+		.watch = remote_gateway_watch,
+		.close = remote_gateway_close,
+	};
 	struct remote_gateway *gateway = calloc(1, sizeof(*gateway));
 	if (!gateway)
 		return tfc__fail_nomem(error, "gateway");
 	tfc__gateway_init(&gateway->base, ctx, &ops);
 	tfc__list_init(&gateway->remote_requests);
-	tfc__timer_init(&gateway->redial, ctx, on_redial);
+	tfc__timer_init(&gateway->redial, ctx, remote_gateway_on_redial);
 	gateway->connect_ms = options->connect_ms;
 	gateway->reconnect_ms = options->reconnect_ms ? options->reconnect_ms : RECONNECT_MS;
 	gateway->homes.ctx = ctx;
 	gateway->homes.patience_ms = gateway->reconnect_ms;
 	gateway->homes.send = retry_submit;
-	gateway->route.find = find_route;
-	gateway->route.forget = forget_route;
+	gateway->route.find = remote_gateway_find_route;
 	gateway->route.window = WINDOW;
 	int code = split_addresses(&gateway->addresses, options->address, error);
 	gateway->uploads.ctx = ctx;
@@ -491,7 +494,7 @@ int tfc__remote_gateway_new(tfc_ctx *ctx, const tfc_gateway_options *options, tf
 	if (code == TFC_OK && options->key_file)
 		code = tfc__keyring_load(options->key_file, error, &gateway->keyring);
 	if (code < 0) {
-		close_gateway(&gateway->base);
+		remote_gateway_close(&gateway->base);
 		return code;
 	}
 	*ret_gateway = &gateway->base;

@@ -8,7 +8,7 @@
 #include "gateway/request_params.h"
 #include "job/job.h"
 
-static void free_remote_request(struct tfc__remote_request *remote_request)
+static void remote_request_free(struct tfc__remote_request *remote_request)
 {
 	if (remote_request->call)
 		tfc__rpc_drop(remote_request->call);
@@ -20,9 +20,9 @@ static void free_remote_request(struct tfc__remote_request *remote_request)
 	free(remote_request);
 }
 
-static void forget(struct tfc__request *request)
+static void remote_request_cancel(struct tfc__request *request)
 {
-	free_remote_request(request->doing);
+	remote_request_free(request->impl);
 }
 
 struct tfc__remote_request *tfc__remote_request_new(struct tfc__request *request,
@@ -44,8 +44,8 @@ struct tfc__remote_request *tfc__remote_request_new(struct tfc__request *request
 	remote_request->progress = params->progress;
 	remote_request->has_secrets = params->definition &&
 				      tfc__job_has_secrets(params->definition);
-	request->doing = remote_request;
-	request->forget = forget;
+	request->impl = remote_request;
+	request->cancel = remote_request_cancel;
 	return remote_request;
 }
 
@@ -53,16 +53,16 @@ void tfc__remote_request_fail(struct tfc__remote_request *remote_request, const 
 {
 	struct tfc__request *request = remote_request->request;
 	request->error = *error;
-	free_remote_request(remote_request);
+	remote_request_free(remote_request);
 	tfc__request_end(request, error->code);
 }
 
 /* Whether the outcome is unknown and the owner may repeat the call. */
-static bool leaves_open(const struct tfc__remote_request *remote_request, int code)
+static bool remote_request_may_repeat(const struct tfc__remote_request *remote_request, int code)
 {
 	return remote_request->lost &&
-	       (code == TFC_ELOST ||
-		(remote_request->is_open && remote_request->is_open(remote_request, code)));
+	       (code == TFC_ELOST || (remote_request->is_outcome_unknown &&
+				      remote_request->is_outcome_unknown(remote_request, code)));
 }
 
 static bool is_job_id(const char *text, size_t len)
@@ -73,13 +73,14 @@ static bool is_job_id(const char *text, size_t len)
 	return tfc__is_job_id(id);
 }
 
-static void on_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+static void remote_request_on_end(void *user, int code, const msgpack_object *result,
+				  const tfc_error *error)
 {
 	struct tfc__remote_request *remote_request = user;
 	struct tfc__request *request = remote_request->request;
 	size_t len = 0;
 	remote_request->call = NULL;
-	if (leaves_open(remote_request, code)) {
+	if (remote_request_may_repeat(remote_request, code)) {
 		if (remote_request->upload)
 			tfc__upload_leave(remote_request->upload);
 		remote_request->lost(remote_request, error);
@@ -102,30 +103,30 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 	}
 	if (text)
 		tfc__buf_add(&request->text, text, len);
-	free_remote_request(remote_request);
+	remote_request_free(remote_request);
 	tfc__request_end(request, TFC_OK);
 }
 
-static void put(struct tfc__remote_request *remote_request)
+static void remote_request_call(struct tfc__remote_request *remote_request)
 {
 	char method[TFC__METHOD_SIZE];
 	tfc_error error = TFC_ERROR_INIT;
 	const struct tfc__rpc_options call = {
 		.method = method,
 		.params = &remote_request->params,
-		.end = on_end,
+		.end = remote_request_on_end,
 		.user = remote_request,
 	};
 	tfc__verb_method(remote_request->verb, method);
-	if (remote_request->putting)
-		remote_request->putting(remote_request);
+	if (remote_request->before_send)
+		remote_request->before_send(remote_request);
 	if (remote_request->params.is_failed) {
 		tfc__fail_nomem(&error, "gateway");
 		tfc__remote_request_fail(remote_request, &error);
 		return;
 	}
 	int code = tfc__rpc_call(remote_request->rpc, &call, &error, &remote_request->call);
-	if (leaves_open(remote_request, code))
+	if (remote_request_may_repeat(remote_request, code))
 		remote_request->lost(remote_request, &error);
 	else if (code < 0)
 		tfc__remote_request_fail(remote_request, &error);
@@ -133,7 +134,7 @@ static void put(struct tfc__remote_request *remote_request)
 
 /* False: the remote request has secrets, the connection is not encrypted, and the remote request
  * has failed. */
-static bool set_rpc(struct tfc__remote_request *remote_request, struct tfc__rpc *rpc)
+static bool remote_request_set_rpc(struct tfc__remote_request *remote_request, struct tfc__rpc *rpc)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	remote_request->rpc = rpc;
@@ -146,25 +147,26 @@ static bool set_rpc(struct tfc__remote_request *remote_request, struct tfc__rpc 
 	return false;
 }
 
-void tfc__remote_request_put(struct tfc__remote_request *remote_request, struct tfc__rpc *rpc)
+void tfc__remote_request_send_alone(struct tfc__remote_request *remote_request,
+				    struct tfc__rpc *rpc)
 {
-	if (set_rpc(remote_request, rpc))
-		put(remote_request);
+	if (remote_request_set_rpc(remote_request, rpc))
+		remote_request_call(remote_request);
 }
 
-void tfc__remote_request_go(struct tfc__remote_request *remote_request, struct tfc__rpc *rpc)
+void tfc__remote_request_send(struct tfc__remote_request *remote_request, struct tfc__rpc *rpc)
 {
-	if (!set_rpc(remote_request, rpc))
+	if (!remote_request_set_rpc(remote_request, rpc))
 		return;
 	if (remote_request->upload)
 		tfc__upload_offer(remote_request->upload, rpc);
 	else
-		put(remote_request);
+		remote_request_call(remote_request);
 }
 
 /* ---- upload of the bundle */
 
-static void on_packed(void *user)
+static void remote_request_on_packed(void *user)
 {
 	struct tfc__remote_request *remote_request = user;
 	tfc_error error = TFC_ERROR_INIT;
@@ -178,15 +180,15 @@ static void on_packed(void *user)
 	}
 }
 
-static void on_there(void *user)
+static void remote_request_on_bundle_ready(void *user)
 {
 	struct tfc__remote_request *remote_request = user;
 	if (!remote_request->call)
-		put(remote_request);
+		remote_request_call(remote_request);
 }
 
 /* During the call, the end of the call reports a failure. */
-static void on_failed(void *user, const tfc_error *error)
+static void remote_request_on_upload_failed(void *user, const tfc_error *error)
 {
 	struct tfc__remote_request *remote_request = user;
 	if (remote_request->call)
@@ -197,17 +199,20 @@ static void on_failed(void *user, const tfc_error *error)
 		tfc__remote_request_fail(remote_request, error);
 }
 
-static void on_moved(void *user, uint64_t sent, uint64_t total)
+static void remote_request_on_progress(void *user, uint64_t sent, uint64_t total)
 {
 	struct tfc__remote_request *remote_request = user;
 	if (remote_request->progress)
 		remote_request->progress(remote_request->request->user, sent, total);
 }
 
-void tfc__remote_request_bring(struct tfc__remote_request *remote_request,
-			       struct tfc__uploads *uploads, const char *path)
+void tfc__remote_request_add_bundle(struct tfc__remote_request *remote_request,
+				    struct tfc__uploads *uploads, const char *path)
 {
-	static const struct tfc__upload_ops ops = {on_packed, on_there, on_failed, on_moved};
+	static const struct tfc__upload_ops ops = {remote_request_on_packed,
+						   remote_request_on_bundle_ready,
+						   remote_request_on_upload_failed,
+						   remote_request_on_progress};
 	tfc_error error = TFC_ERROR_INIT;
 	if (tfc__upload_open(uploads, path, &ops, remote_request, &error, &remote_request->upload) <
 	    0)

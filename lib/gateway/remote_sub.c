@@ -61,14 +61,14 @@ struct tfc__remote_sub {
 	tfc_error error;
 };
 
-static struct tfc__remote_sub *of(tfc_sub *sub)
+static struct tfc__remote_sub *remote_sub_of(tfc_sub *sub)
 {
 	return tfc__container_of(sub, struct tfc__remote_sub, base);
 }
 
 /* ---- received items */
 
-static void drop_item(struct tfc__remote_sub *sub)
+static void remote_sub_drop_item(struct tfc__remote_sub *sub)
 {
 	if (!sub->item)
 		return;
@@ -81,9 +81,9 @@ static void drop_item(struct tfc__remote_sub *sub)
 }
 
 /* Unreported events are received again over the next connection. */
-static void drop_items(struct tfc__remote_sub *sub)
+static void remote_sub_drop_items(struct tfc__remote_sub *sub)
 {
-	drop_item(sub);
+	remote_sub_drop_item(sub);
 	TFC__LIST_EACH (link, &sub->items) {
 		tfc__list_remove(link);
 		free(tfc__container_of(link, struct item, link));
@@ -92,7 +92,7 @@ static void drop_items(struct tfc__remote_sub *sub)
 	sub->is_stream_over = false;
 }
 
-static void count_held(struct tfc__remote_sub *sub)
+static void remote_sub_count_held(struct tfc__remote_sub *sub)
 {
 	bool is_small = sub->is_watch && sub->route->is_forwarded;
 	size_t window = sub->route->window * (is_small ? WATCH_ITEM_BYTES : ITEM_BYTES);
@@ -102,7 +102,7 @@ static void count_held(struct tfc__remote_sub *sub)
 
 /* Logs for the host of this gateway. With is_bare the events are forwarded to a client, whose own
  * gateway logs the wait. */
-static void log_wait(struct tfc__remote_sub *sub, uint64_t now, uint64_t patience)
+static void remote_sub_log_wait(struct tfc__remote_sub *sub, uint64_t now, uint64_t patience)
 {
 	if (sub->is_bare || sub->is_wait_logged || now < sub->lost_since + TFC__QUIET_NS)
 		return;
@@ -117,7 +117,7 @@ static void log_wait(struct tfc__remote_sub *sub, uint64_t now, uint64_t patienc
 			 (unsigned)(patience / TFC__SECOND), sub->error.text);
 }
 
-static void try_later(struct tfc__remote_sub *sub, const tfc_error *why)
+static void remote_sub_retry_later(struct tfc__remote_sub *sub, const tfc_error *why)
 {
 	uint64_t now = tfc__now();
 	uint64_t patience = sub->route->patience_ms * TFC__MS;
@@ -133,17 +133,17 @@ static void try_later(struct tfc__remote_sub *sub, const tfc_error *why)
 		tfc__sub_wake(&sub->base);
 		return;
 	}
-	log_wait(sub, now, patience);
+	remote_sub_log_wait(sub, now, patience);
 	tfc__timer_set(&sub->retry, now + sub->delay); /* the first retry is immediate */
 	sub->delay = sub->delay ? sub->delay * 2 : DELAY_FIRST;
 	if (sub->delay > DELAY_MAX)
 		sub->delay = DELAY_MAX;
 }
 
-/* Whether a retry can help: the connection was lost, or a node on the way is unreachable. */
-/* EEXIST: the forwarding node has the job itself; a client that retries gets the job from that
+/* Whether a retry can help: the connection was lost, or a node on the way is unreachable.
+ * EEXIST: the forwarding node has the job itself; a client that retries gets the job from that
  * node. */
-static bool is_passing(const struct tfc__remote_sub *sub, int code)
+static bool remote_sub_may_retry(const struct tfc__remote_sub *sub, int code)
 {
 	if (code == TFC_EEXIST)
 		return !sub->route->is_forwarded;
@@ -152,7 +152,8 @@ static bool is_passing(const struct tfc__remote_sub *sub, int code)
 	       code == TFC_ECANCELED || code == TFC_ESTATE || (code == TFC_ENOENT && sub->was_up);
 }
 
-static void on_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+static void remote_sub_on_end(void *user, int code, const msgpack_object *result,
+			      const tfc_error *error)
 {
 	struct tfc__remote_sub *sub = user;
 	sub->call = NULL;
@@ -163,17 +164,10 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 		tfc__sub_wake(&sub->base);
 		return;
 	}
-	if (is_passing(sub, error->code)) {
-		drop_items(sub);
-		try_later(sub, error);
-		return;
-	}
-	sub->is_lost = true;
-	sub->error = *error;
-	tfc__sub_wake(&sub->base);
+	tfc__remote_sub_failed(sub, error);
 }
 
-static void drop_call(struct tfc__remote_sub *sub)
+static void remote_sub_drop_call(struct tfc__remote_sub *sub)
 {
 	if (sub->call)
 		tfc__rpc_drop(sub->call);
@@ -182,7 +176,7 @@ static void drop_call(struct tfc__remote_sub *sub)
 
 /* A malformed event is requested again: it may be intact the second time. What arrives until an
  * event was reported does not shorten the delay, because the same event may be malformed again. */
-static void fail_reading(struct tfc__remote_sub *sub, int code)
+static void remote_sub_fail_reading(struct tfc__remote_sub *sub, int code)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	if (code == TFC_ENOMEM)
@@ -190,47 +184,47 @@ static void fail_reading(struct tfc__remote_sub *sub, int code)
 	else
 		tfc__fail(&error, TFC_ELOST, "gateway", 0, "the gateway sent a malformed event");
 	sub->is_unreadable = true;
-	drop_call(sub);
-	drop_items(sub);
-	count_held(sub);
-	try_later(sub, &error);
+	remote_sub_drop_call(sub);
+	remote_sub_drop_items(sub);
+	remote_sub_count_held(sub);
+	remote_sub_retry_later(sub, &error);
 }
 
-static void reset_delay(struct tfc__remote_sub *sub)
+static void remote_sub_reset_delay(struct tfc__remote_sub *sub)
 {
 	sub->delay = sub->lost_since = 0;
 	sub->is_wait_logged = false;
 }
 
 /* Any item shows that the subscription is established, also one without events. */
-static void on_item(void *user, const void *data, size_t len)
+static void remote_sub_on_item(void *user, const void *data, size_t len)
 {
 	struct tfc__remote_sub *sub = user;
 	struct item *item = malloc(sizeof(*item) + len);
 	sub->was_up = true;
 	if (!sub->is_unreadable)
-		reset_delay(sub);
+		remote_sub_reset_delay(sub);
 	if (!item) {
-		fail_reading(sub, TFC_ENOMEM);
+		remote_sub_fail_reading(sub, TFC_ENOMEM);
 		return;
 	}
 	item->len = len;
 	memcpy(item->data, data, len);
 	tfc__list_append(&sub->items, &item->link);
 	sub->item_bytes += len;
-	count_held(sub);
+	remote_sub_count_held(sub);
 	tfc__sub_wake(&sub->base);
 }
 
 /* ---- reporting */
 
 /* Parses the next received item: 1, 0 when there is none, TFC_ENOMEM or TFC_EPARSE. */
-static int read_item(struct tfc__remote_sub *sub)
+static int remote_sub_read_item(struct tfc__remote_sub *sub)
 {
 	if (sub->item && sub->call)
 		tfc__rpc_more(sub->call, 1);
-	drop_item(sub);
-	count_held(sub);
+	remote_sub_drop_item(sub);
+	remote_sub_count_held(sub);
 	if (tfc__list_is_empty(&sub->items))
 		return 0;
 	struct item *item = tfc__container_of(sub->items.next, struct item, link);
@@ -256,7 +250,7 @@ static int read_item(struct tfc__remote_sub *sub)
 }
 
 /* Makes an event of the next line of the batch. 0: all were reported. */
-static int read_line(struct tfc__remote_sub *sub)
+static int remote_sub_read_line(struct tfc__remote_sub *sub)
 {
 	tfc_event *event = &sub->event.event;
 	struct tfc__line line;
@@ -279,13 +273,13 @@ static int read_line(struct tfc__remote_sub *sub)
 
 /* Reads the next event; a batch that goes to another process stays as it is. 1; 0 when there is
  * none, TFC_ENOMEM or TFC_EPARSE. */
-static int read_event(struct tfc__remote_sub *sub)
+static int remote_sub_read_event(struct tfc__remote_sub *sub)
 {
-	int code = sub->has_lines ? read_line(sub) : 0;
+	int code = sub->has_lines ? remote_sub_read_line(sub) : 0;
 	if (code)
 		return code;
 	while (sub->at >= sub->count) {
-		code = read_item(sub);
+		code = remote_sub_read_item(sub);
 		if (code <= 0)
 			return code;
 	}
@@ -308,7 +302,7 @@ static int read_event(struct tfc__remote_sub *sub)
 	return 1;
 }
 
-static int report_event(struct tfc__remote_sub *sub)
+static int remote_sub_report_event(struct tfc__remote_sub *sub)
 {
 	tfc_event *event = &sub->event.event;
 	const struct tfc__mark *mark = &sub->event.mark;
@@ -322,7 +316,7 @@ static int report_event(struct tfc__remote_sub *sub)
 	sub->has_event = false;
 	sub->has_place = true;
 	if (sub->is_unreadable)
-		reset_delay(sub);
+		remote_sub_reset_delay(sub);
 	sub->is_unreadable = false;
 	if (event->kind == TFC_EVENT_LIVE)
 		sub->wants_live = false;
@@ -330,28 +324,28 @@ static int report_event(struct tfc__remote_sub *sub)
 		event->cursor = tfc__watch_position_text(&sub->position);
 	else if (!sub->is_bare && !sub->skip_output)
 		event->cursor = tfc__place_text(&sub->place);
-	count_held(sub);
+	remote_sub_count_held(sub);
 	sub->base.is_ended = event->kind == TFC_EVENT_END;
 	sub->base.fn(sub->base.user, event);
 	return 1;
 }
 
-static int report_next(tfc_sub *base)
+static int remote_sub_report(tfc_sub *base)
 {
-	static const tfc_error silent = {
+	static const tfc_error no_end = {
 		.code = TFC_ELOST,
 		.text = "the gateway ended the subscription before the job ended"};
-	struct tfc__remote_sub *sub = of(base);
+	struct tfc__remote_sub *sub = remote_sub_of(base);
 	int code = 1;
 	while (code > 0 && !sub->has_event)
-		code = read_event(sub);
+		code = remote_sub_read_event(sub);
 	if (code > 0)
-		code = report_event(sub);
+		code = remote_sub_report_event(sub);
 	if (code < 0)
-		fail_reading(sub, code);
+		remote_sub_fail_reading(sub, code);
 	if (code == 0 && sub->is_stream_over) { /* and END was not among the items */
 		sub->is_stream_over = false;
-		try_later(sub, &silent);
+		remote_sub_retry_later(sub, &no_end);
 	}
 	if (code != 0 || !sub->is_lost)
 		return code > 0;
@@ -361,23 +355,19 @@ static int report_next(tfc_sub *base)
 
 /* ---- connections */
 
-static void find(struct tfc__remote_sub *sub)
+static void remote_sub_on_retry(struct tfc__timer *timer)
 {
-	tfc__timer_cancel(&sub->retry);
+	struct tfc__remote_sub *sub = tfc__container_of(timer, struct tfc__remote_sub, retry);
 	sub->is_finding = true;
 	sub->route->find(sub->route, sub, sub->job);
-}
-
-static void on_retry(struct tfc__timer *timer)
-{
-	find(tfc__container_of(timer, struct tfc__remote_sub, retry));
 }
 
 void tfc__remote_sub_failed(struct tfc__remote_sub *sub, const tfc_error *error)
 {
 	sub->is_finding = false;
-	if (is_passing(sub, error->code)) {
-		try_later(sub, error);
+	if (remote_sub_may_retry(sub, error->code)) {
+		remote_sub_drop_items(sub);
+		remote_sub_retry_later(sub, error);
 		return;
 	}
 	sub->is_lost = true;
@@ -385,7 +375,7 @@ void tfc__remote_sub_failed(struct tfc__remote_sub *sub, const tfc_error *error)
 	tfc__sub_wake(&sub->base);
 }
 
-void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const char *id)
+void tfc__remote_sub_begin(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const char *id)
 {
 	struct tfc__buf buf = {0};
 	char method[TFC__METHOD_SIZE];
@@ -405,8 +395,8 @@ void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const
 		.params = &buf,
 		.credit = sub->route->window,
 		.is_low_priority = sub->route->is_low_priority,
-		.item_bytes = on_item,
-		.end = on_end,
+		.item_bytes = remote_sub_on_item,
+		.end = remote_sub_on_end,
 		.user = sub,
 	};
 	tfc_error error = TFC_ERROR_INIT;
@@ -421,18 +411,18 @@ void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const
 		tfc__remote_sub_failed(sub, &error);
 }
 
-void tfc__remote_sub_kick(tfc_sub *base, struct tfc__rpc *rpc)
+void tfc__remote_sub_up(tfc_sub *base, struct tfc__rpc *rpc)
 {
-	struct tfc__remote_sub *sub = of(base);
+	struct tfc__remote_sub *sub = remote_sub_of(base);
 	if (!sub->is_finding && !sub->retry.at)
 		return;
 	tfc__timer_cancel(&sub->retry);
-	tfc__remote_sub_go(sub, rpc, sub->job);
+	tfc__remote_sub_begin(sub, rpc, sub->job);
 }
 
 void tfc__remote_sub_down(tfc_sub *base, const tfc_error *error)
 {
-	struct tfc__remote_sub *sub = of(base);
+	struct tfc__remote_sub *sub = remote_sub_of(base);
 	if (sub->is_finding)
 		tfc__remote_sub_failed(sub, error);
 }
@@ -449,21 +439,21 @@ void *tfc__remote_sub_slot(const struct tfc__remote_sub *sub)
 
 /* ---- opening and closing */
 
-static void detach(tfc_sub *base)
+static void remote_sub_detach(tfc_sub *base)
 {
-	struct tfc__remote_sub *sub = of(base);
-	drop_call(sub);
-	if (sub->is_finding)
-		sub->route->forget(sub->route, sub);
+	struct tfc__remote_sub *sub = remote_sub_of(base);
+	remote_sub_drop_call(sub);
+	if (sub->is_finding && sub->route->cancel)
+		sub->route->cancel(sub->route, sub);
 	sub->is_finding = false;
 	sub->route = NULL;
 	tfc__timer_cancel(&sub->retry);
 }
 
-static void free_sub(tfc_sub *base)
+static void remote_sub_free(tfc_sub *base)
 {
-	struct tfc__remote_sub *sub = of(base);
-	drop_items(sub);
+	struct tfc__remote_sub *sub = remote_sub_of(base);
+	remote_sub_drop_items(sub);
 	tfc__reader_fini(&sub->head_reader);
 	tfc__reader_fini(&sub->reader);
 	tfc__place_fini(&sub->place);
@@ -472,14 +462,9 @@ static void free_sub(tfc_sub *base)
 	free(sub);
 }
 
-static const struct tfc__sub_event *event_of(const tfc_sub *base)
-{
-	return &tfc__container_of(base, const struct tfc__remote_sub, base)->event;
-}
-
 /* The cursor is parsed and kept, because it is the only source for the positions of tasks that
  * write no more output. An invalid cursor is reported by LOST. */
-static int begin_behind(struct tfc__remote_sub *sub, const char *cursor)
+static int remote_sub_set_cursor(struct tfc__remote_sub *sub, const char *cursor)
 {
 	int code = sub->is_watch ? tfc__watch_position_read(&sub->position, cursor)
 				 : tfc__place_read(&sub->place, TASKS_MAX, cursor);
@@ -495,7 +480,11 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 			  const char *job, const tfc_subscribe_options *options, bool is_bare,
 			  tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
 {
-	static const struct tfc__sub_ops ops = {report_next, detach, free_sub, event_of};
+	static const struct tfc__sub_ops ops = {
+		.report = remote_sub_report,
+		.detach = remote_sub_detach,
+		.free = remote_sub_free,
+	};
 	struct tfc__remote_sub *sub = calloc(1, sizeof(*sub));
 	if (!sub)
 		return tfc__fail_nomem(error, "gateway");
@@ -503,7 +492,7 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 	sub->is_watch = !job;
 	int code = sub->job ? TFC_OK : TFC_ENOMEM;
 	if (code == TFC_OK && options->cursor)
-		code = begin_behind(sub, options->cursor);
+		code = remote_sub_set_cursor(sub, options->cursor);
 	if (code < 0) {
 		tfc__place_fini(&sub->place);
 		tfc__watch_position_fini(&sub->position);
@@ -515,10 +504,11 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 	sub->skip_output = options->skip_output;
 	sub->wants_live = options->wants_live;
 	sub->is_bare = is_bare;
-	count_held(sub);
+	remote_sub_count_held(sub);
 	tfc__list_init(&sub->items);
-	tfc__timer_init(&sub->retry, ctx, on_retry);
+	tfc__timer_init(&sub->retry, ctx, remote_sub_on_retry);
 	tfc__sub_init(&sub->base, &ops, ctx, list, fn, user);
+	sub->base.event = &sub->event;
 	if (sub->is_lost)
 		tfc__sub_wake(&sub->base);
 	else

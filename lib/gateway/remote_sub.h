@@ -17,10 +17,10 @@ struct tfc__remote_sub;
 
 /* How a subscription gets its connection; embedded in the object that owns the connection. */
 struct tfc__route {
-	/* Calls tfc__remote_sub_go or tfc__remote_sub_failed, in this call or later. */
+	/* Calls tfc__remote_sub_begin or tfc__remote_sub_failed, in this call or later. */
 	void (*find)(struct tfc__route *route, struct tfc__remote_sub *sub, const char *job);
-	/* Cancels `find`. */
-	void (*forget)(struct tfc__route *route, struct tfc__remote_sub *sub);
+	/* Cancels `find`. NULL: there is nothing to cancel. */
+	void (*cancel)(struct tfc__route *route, struct tfc__remote_sub *sub);
 	/* The connection is lost, or cannot be made; it is retried. NULL: not reported. */
 	void (*lost)(struct tfc__route *route, const tfc_error *error);
 	uint32_t patience_ms; /* how long to retry before the subscription ends with LOST */
@@ -35,16 +35,16 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 			  const char *job, const tfc_subscribe_options *options, bool is_bare,
 			  tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub);
 
-void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const char *id);
+void tfc__remote_sub_begin(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const char *id);
 void tfc__remote_sub_failed(struct tfc__remote_sub *sub, const tfc_error *error);
 
 /* A pointer for the route's own use. */
 void tfc__remote_sub_set_slot(struct tfc__remote_sub *sub, void *slot);
 void *tfc__remote_sub_slot(const struct tfc__remote_sub *sub);
 
-/* kick: the connection is established; a subscription that backs off or waits continues at once.
+/* up: the connection is established; a subscription that backs off or waits continues at once.
  * down: no connection can be established; a subscription that waits for one fails or retries. */
-void tfc__remote_sub_kick(tfc_sub *sub, struct tfc__rpc *rpc);
+void tfc__remote_sub_up(tfc_sub *sub, struct tfc__rpc *rpc);
 void tfc__remote_sub_down(tfc_sub *sub, const tfc_error *error);
 
 #endif

@@ -112,7 +112,7 @@ void tfc__request_params_write(struct tfc__buf *buf, const struct tfc__request_p
 
 /* ---- digest */
 
-static void add_part(crypto_generichash_state *state, const char *text, size_t len)
+static void digest_add(crypto_generichash_state *state, const char *text, size_t len)
 {
 	uint64_t size = htole64(len);
 	crypto_generichash_update(state, (const uint8_t *)&size, sizeof(size));
@@ -130,10 +130,10 @@ int tfc__request_params_digest(const struct tfc__request_params *params, tfc_err
 		return tfc__fail_nomem(error, "gateway");
 	crypto_generichash_init(&state, NULL, 0, TFC__SUBMIT_DIGEST_SIZE);
 	if (own)
-		add_part(&state, own, strlen(own));
+		digest_add(&state, own, strlen(own));
 	else
-		add_part(&state, params->definition_json, params->definition_len);
-	add_part(&state, bundle, strlen(bundle));
+		digest_add(&state, params->definition_json, params->definition_len);
+	digest_add(&state, bundle, strlen(bundle));
 	crypto_generichash_final(&state, ret_digest, TFC__SUBMIT_DIGEST_SIZE);
 	tfc_free(own);
 	return TFC_OK;
@@ -142,7 +142,7 @@ int tfc__request_params_digest(const struct tfc__request_params *params, tfc_err
 /* ---- reading */
 
 /* The path is one of the client's machine: on this node the bundle is named by its hash. */
-static int name_bundle(struct tfc__received *received, tfc_error *error)
+static int set_bundle_name(struct tfc__received *received, tfc_error *error)
 {
 	tfc_job *definition = received->definition;
 	char *name;
@@ -156,7 +156,7 @@ static int name_bundle(struct tfc__received *received, tfc_error *error)
 }
 
 /* A JSON value takes up to a hundred times its size in memory while the definition is parsed. */
-static int check_values(const char *json, size_t len, tfc_error *error)
+static int check_value_count(const char *json, size_t len, tfc_error *error)
 {
 	size_t values = 1;
 	bool is_string = false;
@@ -183,7 +183,7 @@ int tfc__request_params_read_definition(struct tfc__received *received, tfc_erro
 	size_t len = (size_t)received->json_len;
 	if (!json || (verb != TFC_VERB_SUBMIT && verb != TFC_VERB_EXPLAIN))
 		return TFC_OK;
-	int code = check_values(json, len, error);
+	int code = check_value_count(json, len, error);
 	if (code < 0)
 		return code;
 	code = tfc_job_parse(json, len, NULL, error, &received->definition);
@@ -195,7 +195,7 @@ int tfc__request_params_read_definition(struct tfc__received *received, tfc_erro
 		received->params.definition_len = len;
 		received->params.bundle = received->definition->bundle ? received->bundle : NULL;
 	}
-	return name_bundle(received, error);
+	return set_bundle_name(received, error);
 }
 
 /* The definition and the bundle become part of the request in tfc__request_params_read_definition.

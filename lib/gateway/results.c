@@ -158,6 +158,7 @@ static const struct tfc__field job_rows[] = {
 	JOB("task_count", TFC__UINT, task_count, TFC__V0_3, .json = "task_count", .shown = INTACT),
 	JOB("ready", TFC__UINT, ready_count, TFC__V0_3, .json = "ready", .shown = INTACT),
 	JOB("restarts", TFC__UINT, restarts, TFC__V0_3, .json = "restarts", .shown = INTACT),
+	JOB("incidents", TFC__UINT, incidents, TFC__V0_3, .json = "incidents", .shown = INTACT),
 	JOB("nodes", TFC__LINES, nodes, TFC__V0_3, .json = "nodes", .shown = INTACT),
 	JOB("tag", TFC__BYTES, host_tag, TFC__V0_3, .count = offsetof(tfc_job_info, host_tag_len)),
 	JOB("exit_code", TFC__INT, exit_code, TFC__V0_3),
@@ -443,36 +444,37 @@ void tfc__result_fini(struct tfc__result *result)
 
 /* ---- lists of the host */
 
-static const void *item_at(const void *items, uint32_t size, uint32_t count, uint32_t index)
+static const void *result_item_at(const void *items, uint32_t size, uint32_t count, uint32_t index)
 {
 	return items && index < count ? (const char *)items + (size_t)index * size : NULL;
 }
 
 const tfc_job_task *tfc_job_info_task(const tfc_job_info *job, uint32_t index)
 {
-	return job ? item_at(job->tasks, job->task_size, job->described_tasks, index) : NULL;
+	return job ? result_item_at(job->tasks, job->task_size, job->described_tasks, index) : NULL;
 }
 
 const tfc_job_info *tfc_jobs_at(const tfc_jobs *jobs, uint32_t index)
 {
-	return jobs ? item_at(jobs->jobs, jobs->job_size, jobs->job_count, index) : NULL;
+	return jobs ? result_item_at(jobs->jobs, jobs->job_size, jobs->job_count, index) : NULL;
 }
 
 const tfc_missing_node *tfc_jobs_missing_at(const tfc_jobs *jobs, uint32_t index)
 {
-	return jobs ? item_at(jobs->missing, jobs->missing_size, jobs->missing_count, index) : NULL;
+	return jobs ? result_item_at(jobs->missing, jobs->missing_size, jobs->missing_count, index)
+		    : NULL;
 }
 
 const tfc_member_info *tfc_members_at(const tfc_members *members, uint32_t index)
 {
-	return members ? item_at(members->members, members->member_size, members->member_count,
-				 index)
+	return members ? result_item_at(members->members, members->member_size,
+					members->member_count, index)
 		       : NULL;
 }
 
 const tfc_task_plan *tfc_explanation_task(const tfc_explanation *explanation, uint32_t index)
 {
-	return explanation ? item_at(explanation->tasks, explanation->task_size,
-				     explanation->task_count, index)
+	return explanation ? result_item_at(explanation->tasks, explanation->task_size,
+					    explanation->task_count, index)
 			   : NULL;
 }

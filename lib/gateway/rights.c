@@ -27,26 +27,27 @@ const char *tfc_peer_role_name(uint32_t role)
 }
 
 int tfc__rights_check(const struct tfc__gateway_service_options *options,
-		      const struct tfc__peer_id *who, const struct tfc__request_params *params,
-		      tfc_error *error)
+		      const struct tfc__peer_id *requester,
+		      const struct tfc__request_params *params, tfc_error *error)
 {
 	const tfc_node_hooks *hooks = &options->hooks;
 	const char *verb = tfc_verb_name(params->verb);
 	const tfc_peer_info info = {
 		.size = sizeof(info),
-		.role = (enum tfc_peer_role)who->role,
-		.uid = who->uid,
-		.gid = who->gid,
-		.pid = who->pid,
-		.node_id = who->node_id,
-		.key_id = who->key_id,
-		.address = who->address,
+		.role = (enum tfc_peer_role)requester->role,
+		.uid = requester->uid,
+		.gid = requester->gid,
+		.pid = requester->pid,
+		.node_id = requester->node_id,
+		.key_id = requester->key_id,
+		.address = requester->address,
 	};
-	if (who->role != TFC__KEY_NODE &&
-	    (params->is_forwarded || (who->role != TFC__KEY_SUBMIT && !is_read_only(params->verb))))
+	if (requester->role != TFC__KEY_NODE &&
+	    (params->is_forwarded ||
+	     (requester->role != TFC__KEY_SUBMIT && !is_read_only(params->verb))))
 		return tfc__fail(error, TFC_EACCES, "gateway", 0,
 				 "a %s key has no permission to %s; use a %s key",
-				 tfc__key_role_name(who->role), verb,
+				 tfc__key_role_name(requester->role), verb,
 				 params->is_forwarded ? "node" : "submit");
 	if (hooks->authorize && hooks->authorize(hooks->user, &info, params->verb, params->job) < 0)
 		return tfc__fail(error, TFC_EACCES, "gateway", 0,
@@ -56,38 +57,39 @@ int tfc__rights_check(const struct tfc__gateway_service_options *options,
 
 /* ---- the submitter */
 
-void tfc__rights_write_submitter(const struct tfc__peer_id *who, char as[TFC__SUBMITTER_AS_SIZE])
+void tfc__rights_write_submitter(const struct tfc__peer_id *requester,
+				 char as[TFC__SUBMITTER_AS_SIZE])
 {
-	if (who->uid != UINT32_MAX)
-		snprintf(as, TFC__SUBMITTER_AS_SIZE, "%u:%u", who->uid, who->gid);
+	if (requester->uid != UINT32_MAX)
+		snprintf(as, TFC__SUBMITTER_AS_SIZE, "%u:%u", requester->uid, requester->gid);
 	else
-		snprintf(as, TFC__SUBMITTER_AS_SIZE, "%s", tfc__key_role_name(who->role));
+		snprintf(as, TFC__SUBMITTER_AS_SIZE, "%s", tfc__key_role_name(requester->role));
 }
 
-int tfc__rights_submitter(const char *as, struct tfc__peer_id *who, tfc_error *error)
+int tfc__rights_submitter(const char *as, struct tfc__peer_id *requester, tfc_error *error)
 {
 	unsigned uid, gid;
 	char more;
-	who->uid = who->gid = UINT32_MAX;
-	who->pid = 0;
+	requester->uid = requester->gid = UINT32_MAX;
+	requester->pid = 0;
 	if (sscanf(as, "%u:%u%c", &uid, &gid, &more) == 2) {
-		who->uid = uid;
-		who->gid = gid;
-		who->role = uid == 0 || uid == geteuid() ? TFC__KEY_NODE : TFC__KEY_SUBMIT;
+		requester->uid = uid;
+		requester->gid = gid;
+		requester->role = uid == 0 || uid == geteuid() ? TFC__KEY_NODE : TFC__KEY_SUBMIT;
 		return TFC_OK;
 	}
-	if (!tfc__key_role_parse(as, &who->role) || who->role == TFC__KEY_READ)
+	if (!tfc__key_role_parse(as, &requester->role) || requester->role == TFC__KEY_READ)
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "invalid submitter \"%.40s\"",
 				 as);
 	return TFC_OK;
 }
 
 uint32_t tfc__rights_owner(const struct tfc__gateway_service_options *options,
-			   const struct tfc__peer_id *who)
+			   const struct tfc__peer_id *requester)
 {
-	if (who->uid != UINT32_MAX)
-		return who->uid;
-	return who->role == TFC__KEY_SUBMIT && options->submit_uid != UINT32_MAX
+	if (requester->uid != UINT32_MAX)
+		return requester->uid;
+	return requester->role == TFC__KEY_SUBMIT && options->submit_uid != UINT32_MAX
 		       ? options->submit_uid
 		       : geteuid();
 }
@@ -99,17 +101,17 @@ uint32_t tfc__rights_owner(const struct tfc__gateway_service_options *options,
  * choose the user in the job; for all others it is set here.
  */
 static int set_users(const struct tfc__gateway_service_options *options,
-		     const struct tfc__peer_id *who, tfc_job *job, tfc_error *error)
+		     const struct tfc__peer_id *requester, tfc_job *job, tfc_error *error)
 {
 	char user[32];
-	bool is_remote = who->uid == UINT32_MAX;
-	uint32_t uid = is_remote ? options->submit_uid : who->uid;
-	uint32_t gid = is_remote ? options->submit_gid : who->gid;
-	if (who->role != TFC__KEY_NODE && uid == UINT32_MAX && geteuid() == 0)
+	bool is_remote = requester->uid == UINT32_MAX;
+	uint32_t uid = is_remote ? options->submit_uid : requester->uid;
+	uint32_t gid = is_remote ? options->submit_gid : requester->gid;
+	if (requester->role != TFC__KEY_NODE && uid == UINT32_MAX && geteuid() == 0)
 		return tfc__fail(error, TFC_EACCES, "gateway", 0,
 				 "the node runs as root and has no user for the tasks of submit "
 				 "keys; set its option submit_user");
-	if (who->role == TFC__KEY_NODE || uid == UINT32_MAX || uid == 0 || uid == geteuid())
+	if (requester->role == TFC__KEY_NODE || uid == UINT32_MAX || uid == 0 || uid == geteuid())
 		return TFC_OK;
 	snprintf(user, sizeof(user), "%u:%u", uid, gid);
 	for (uint32_t i = 0; i < job->role_count; i++) {
@@ -128,9 +130,9 @@ static int set_users(const struct tfc__gateway_service_options *options,
 }
 
 int tfc__rights_apply(const struct tfc__gateway_service_options *options,
-		      const struct tfc__peer_id *who, tfc_job *job, tfc_error *error)
+		      const struct tfc__peer_id *requester, tfc_job *job, tfc_error *error)
 {
-	int code = set_users(options, who, job, error);
+	int code = set_users(options, requester, job, error);
 	if (code < 0 || !job->bundle || tfc__bundle_named(job->bundle))
 		return code;
 	/* It would be read with the node's permissions, on the node's machine. */

@@ -7,11 +7,11 @@
 
 #include "gateway/service.h"
 
-/* Whether `who` may make this request: by the role of the key, and by the host's authorize hook.
- * TFC_EACCES. */
+/* Whether `requester` may make this request: by the role of the key, and by the host's authorize
+ * hook. TFC_EACCES. */
 int tfc__rights_check(const struct tfc__gateway_service_options *options,
-		      const struct tfc__peer_id *who, const struct tfc__request_params *params,
-		      tfc_error *error);
+		      const struct tfc__peer_id *requester,
+		      const struct tfc__request_params *params, tfc_error *error);
 
 /*
  * The submitter, as the node that receives a submit names it to the submit's home ("as"): "node",
@@ -19,20 +19,23 @@ int tfc__rights_check(const struct tfc__gateway_service_options *options,
  * one.
  */
 #define TFC__SUBMITTER_AS_SIZE 32
-void tfc__rights_write_submitter(const struct tfc__peer_id *who, char as[TFC__SUBMITTER_AS_SIZE]);
-/* `who` is the member that forwards the submit; it is replaced by the submitter. TFC_EINVAL. */
-int tfc__rights_submitter(const char *as, struct tfc__peer_id *who, tfc_error *error);
+void tfc__rights_write_submitter(const struct tfc__peer_id *requester,
+				 char as[TFC__SUBMITTER_AS_SIZE]);
+/* `requester` is the member that forwards the submit; it is replaced by the submitter. TFC_EINVAL.
+ */
+int tfc__rights_submitter(const char *as, struct tfc__peer_id *requester, tfc_error *error);
 
-/* The user to whom the client keys of `who` belong: the peer's uid, or the uid as which the tasks
- * of its key run; never a key or a connection. */
+/* The user to whom the client keys of `requester` belong: the peer's uid, or the uid as which the
+ * tasks of its key run; never a key or a connection. */
 uint32_t tfc__rights_owner(const struct tfc__gateway_service_options *options,
-			   const struct tfc__peer_id *who);
+			   const struct tfc__peer_id *requester);
 
 /*
- * Checks and completes a job that `who` submits. Its tasks run as the submitter, which is written
- * into the job. TFC_EACCES: tasks of another user, or a path that the node would read; TFC_ENOMEM.
+ * Checks and completes a job that `requester` submits. Its tasks run as the submitter, which is
+ * written into the job. TFC_EACCES: tasks of another user, or a path that the node would read;
+ * TFC_ENOMEM.
  */
 int tfc__rights_apply(const struct tfc__gateway_service_options *options,
-		      const struct tfc__peer_id *who, tfc_job *job, tfc_error *error);
+		      const struct tfc__peer_id *requester, tfc_job *job, tfc_error *error);
 
 #endif

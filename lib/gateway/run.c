@@ -29,7 +29,7 @@ static struct run *run_of(tfc_sub *sub)
 }
 
 /* The subscription is also woken without a failure: by tfc_sub_resume. */
-static int report_lost(tfc_sub *sub)
+static int run_report(tfc_sub *sub)
 {
 	if (!run_of(sub)->error.code)
 		return 0;
@@ -37,31 +37,17 @@ static int report_lost(tfc_sub *sub)
 	return 1;
 }
 
-static void detach(tfc_sub *sub)
-{
-}
-
-/* The host closed the subscription before the reply: the submit is canceled, and its reply is
- * dropped. */
-static void drop_reply(void *user, const tfc_reply *reply)
-{
-}
-
-static void free_run(tfc_sub *sub)
+static void run_free(tfc_sub *sub)
 {
 	struct run *run = run_of(sub);
-	if (run->op) {
-		struct tfc__request *request = tfc__container_of(run->op, struct tfc__request, op);
-		request->fn = drop_reply;
-		request->user = NULL;
-		tfc_op_cancel(run->op);
-	}
+	if (run->op)
+		tfc__request_abandon(run->op);
 	tfc_sub_close(sub->following);
 	free(run->cursor);
 	free(run);
 }
 
-static void on_progress(void *user, uint64_t sent, uint64_t total)
+static void run_on_progress(void *user, uint64_t sent, uint64_t total)
 {
 	struct run *run = user;
 	if (run)
@@ -69,7 +55,7 @@ static void on_progress(void *user, uint64_t sent, uint64_t total)
 }
 
 /* Opens the subscription before the host is called, which may close everything. */
-static void on_reply(void *user, const tfc_reply *reply)
+static void run_on_reply(void *user, const tfc_reply *reply)
 {
 	struct run *run = user;
 	tfc_sub *sub = &run->sub;
@@ -78,7 +64,7 @@ static void on_reply(void *user, const tfc_reply *reply)
 	if (reply->code == TFC_OK) {
 		tfc_gateway *gateway = run->gateway;
 		memcpy(run->job, reply->text, sizeof(run->job));
-		int code = gateway->ops->check(gateway, &run->error);
+		int code = tfc__gateway_check(gateway, &run->error);
 		if (code == TFC_OK)
 			code = gateway->ops->subscribe(gateway, run->job, &run->options, sub->fn,
 						       sub->user, &run->error, &sub->following);
@@ -90,18 +76,7 @@ static void on_reply(void *user, const tfc_reply *reply)
 	run->reply_fn(sub->user, reply);
 }
 
-static int copy_options(struct run *run, const tfc_subscribe_options *options, tfc_error *error)
-{
-	int code = tfc__options_copy(&run->options, sizeof(run->options), options, "gateway",
-				     "tfc_subscribe_options", error);
-	if (code < 0 || !run->options.cursor)
-		return code;
-	run->cursor = strdup(run->options.cursor);
-	run->options.cursor = run->cursor;
-	return run->cursor ? TFC_OK : tfc__fail_nomem(error, "gateway");
-}
-
-static int submit(struct run *run, const tfc_job *job, const tfc_submit_options *options)
+static int run_submit(struct run *run, const tfc_job *job, const tfc_submit_options *options)
 {
 	tfc_submit_options known;
 	int code = tfc__options_copy(&known, sizeof(known), options, "gateway",
@@ -110,13 +85,8 @@ static int submit(struct run *run, const tfc_job *job, const tfc_submit_options 
 		return code;
 	run->progress = known.progress;
 	if (known.progress)
-		known.progress = on_progress;
-	return tfc_gateway_submit(run->gateway, job, &known, on_reply, run, &run->op);
-}
-
-static void close_run(struct tfc__handle *handle)
-{
-	tfc_sub_close(tfc__container_of(handle, tfc_sub, handle));
+		known.progress = run_on_progress;
+	return tfc_gateway_submit(run->gateway, job, &known, run_on_reply, run, &run->op);
 }
 
 int tfc_gateway_run(tfc_gateway *gateway, const tfc_job *job,
@@ -125,9 +95,8 @@ int tfc_gateway_run(tfc_gateway *gateway, const tfc_job *job,
 		    tfc_event_fn event_fn, void *user, tfc_sub **ret_sub)
 {
 	static const struct tfc__sub_ops ops = {
-		.report = report_lost,
-		.detach = detach,
-		.free = free_run,
+		.report = run_report,
+		.free = run_free,
 	};
 	int code = tfc__ctx_enter(gateway ? gateway->ctx : NULL);
 	if (code < 0)
@@ -144,14 +113,19 @@ int tfc_gateway_run(tfc_gateway *gateway, const tfc_job *job,
 	run->gateway = gateway;
 	run->reply_fn = reply_fn;
 	tfc__sub_init(&run->sub, &ops, gateway->ctx, NULL, event_fn, user);
-	code = copy_options(run, subscribe_options, error);
+	code = tfc__options_copy(&run->options, sizeof(run->options), subscribe_options, "gateway",
+				 "tfc_subscribe_options", error);
+	if (code == TFC_OK && run->options.cursor) {
+		run->options.cursor = run->cursor = strdup(run->options.cursor);
+		code = run->cursor ? TFC_OK : tfc__fail_nomem(error, "gateway");
+	}
 	if (code == TFC_OK)
-		code = submit(run, job, submit_options);
+		code = run_submit(run, job, submit_options);
 	if (code < 0) {
-		free_run(&run->sub);
+		run_free(&run->sub);
 		return code;
 	}
-	tfc__handle_open(gateway->ctx, &run->sub.handle, TFC__HANDLE_SUBSCRIPTION, close_run);
+	tfc__sub_open(&run->sub);
 	*ret_sub = &run->sub;
 	return TFC_OK;
 }

@@ -26,9 +26,11 @@ void tfc__search_drop(struct tfc__search *search);
 
 /* The jobs that match on one node, which is its response to FIND, or on all nodes. */
 struct tfc__matches {
-	char by_name[17]; /* the latest; "": none */
+	char by_name[17]; /* the latest that has not ended, or else the latest; "": none */
 	uint64_t submitted_ns;
+	uint32_t names; /* how many of that name have not ended */
 	char name_node[256];
+	char name_ids[64];  /* the first of these on one node */
 	char by_prefix[17]; /* one of them */
 	uint32_t prefixes;
 	char prefix_node[256];

@@ -1,6 +1,6 @@
 /*
- * Each received call is a struct call: either a request to the node's own gateway, or a stream of
- * the events of a subscription, limited by the caller's credit.
+ * Each received call is a struct service_call: either a request to the node's own gateway, or a
+ * stream of the events of a subscription, limited by the caller's credit.
  */
 #include "gateway/service.h"
 
@@ -23,8 +23,8 @@
 #include "job/job.h"
 
 #define ITEM_BYTES (32u << 10)
-#define WATCH_ITEM_BYTES (2u << 10)            /* for a node, which holds one item of each member */
-#define ANSWER_MAX (TFC__RPC_MESSAGE_MAX - 64) /* bytes of text in a message */
+#define WATCH_ITEM_BYTES (2u << 10) /* for a node, which holds one item of each member */
+#define RESPONSE_MAX (TFC__RPC_MESSAGE_MAX - 64) /* bytes of text in a message */
 
 struct tfc__gateway_service {
 	tfc_ctx *ctx;
@@ -34,7 +34,7 @@ struct tfc__gateway_service {
 	struct tfc__low_priority low_priority;
 };
 
-struct call {
+struct service_call {
 	struct tfc__link link;
 	struct tfc__gateway_service *service;
 	struct tfc__rpc_request *request;
@@ -45,7 +45,7 @@ struct call {
 	struct tfc__received received; /* also of a stream whose job is being searched */
 	struct tfc__search *search;
 	/* Of a stream: */
-	struct tfc__peer_id who; /* of a watch */
+	struct tfc__peer_id requester; /* of a watch */
 	tfc_sub *sub;
 	struct tfc__sub_item item; /* events that were not sent yet */
 	size_t item_bytes;         /* from this size on, it is sent before the turn is over */
@@ -53,7 +53,7 @@ struct call {
 	tfc_error error; /* code below 0: the error with which the stream ends */
 };
 
-static void free_call(struct call *call)
+static void service_call_free(struct service_call *call)
 {
 	tfc__list_remove(&call->link);
 	tfc__low_priority_leave(&call->queued);
@@ -64,17 +64,17 @@ static void free_call(struct call *call)
 	free(call);
 }
 
-static void fail_call(struct call *call, const tfc_error *error)
+static void service_call_fail(struct service_call *call, const tfc_error *error)
 {
 	tfc__rpc_fail(call->request, error);
-	free_call(call);
+	service_call_free(call);
 }
 
-static struct call *new_call(struct tfc__gateway_service *service, enum tfc_verb verb,
-			     struct tfc__rpc_request *request)
+static struct service_call *service_call_new(struct tfc__gateway_service *service,
+					     enum tfc_verb verb, struct tfc__rpc_request *request)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	struct call *call = calloc(1, sizeof(*call));
+	struct service_call *call = calloc(1, sizeof(*call));
 	if (!call) {
 		tfc__fail_nomem(&error, "gateway");
 		tfc__rpc_fail(request, &error);
@@ -89,23 +89,23 @@ static struct call *new_call(struct tfc__gateway_service *service, enum tfc_verb
 
 /* ---- requests */
 
-static void on_reply(void *user, const tfc_reply *reply)
+static void service_on_reply(void *user, const tfc_reply *reply)
 {
-	struct call *call = user;
+	struct service_call *call = user;
 	call->op = NULL;
 	if (reply->code < 0) {
-		fail_call(call, reply->error);
+		service_call_fail(call, reply->error);
 		return;
 	}
 	tfc__rpc_reply_text(call->request, reply->text, reply->len);
-	free_call(call);
+	service_call_free(call);
 }
 
 /* For the response, and for the work to produce it. */
-static int reserve(void *user, size_t bytes, tfc_error *error)
+static int service_reserve(void *user, size_t bytes, tfc_error *error)
 {
-	const struct call *call = user;
-	if (bytes > ANSWER_MAX)
+	const struct service_call *call = user;
+	if (bytes > RESPONSE_MAX)
 		return tfc__fail(
 			error, TFC_ETOOBIG, "gateway", 0,
 			"response to %s has at least %zu bytes, more than a message may have (%u)",
@@ -115,95 +115,93 @@ static int reserve(void *user, size_t bytes, tfc_error *error)
 
 static void on_cancel_request(void *user)
 {
-	struct call *call = user;
+	struct service_call *call = user;
 	tfc_error error = TFC_ERROR_INIT;
 	if (call->op) {
 		tfc_op_cancel(call->op);
 		return;
 	}
 	tfc__fail(&error, TFC_ECANCELED, "gateway", 0, "request canceled");
-	fail_call(call, &error);
+	service_call_fail(call, &error);
 }
 
-/* A text that names the requester, for the record of a job. */
-static void name_submitter(const struct tfc__peer_id *who, char *text, size_t size)
-{
-	if (who->uid != UINT32_MAX)
-		snprintf(text, size, "uid %u", who->uid);
-	else
-		snprintf(text, size, "key %s, node %s", who->key_id, who->node_id);
-}
-
-static void send_request(struct call *call, const struct tfc__request_params *received)
+static void service_send_request(struct service_call *call,
+				 const struct tfc__request_params *received)
 {
 	struct tfc__request_params params = *received;
-	params.reserve = reserve;
+	params.reserve = service_reserve;
 	params.is_relayed = true;
-	if (tfc__gateway_request(call->service->gateway, &params, 0, on_reply, call, &call->op) < 0)
-		fail_call(call, tfc_ctx_error(call->service->ctx));
+	if (tfc__gateway_request(call->service->gateway, &params, 0, service_on_reply, call,
+				 &call->op) < 0)
+		service_call_fail(call, tfc_ctx_error(call->service->ctx));
 }
 
-static void handle_request(struct call *call, const struct tfc__request_params *received,
-			   const struct tfc__peer_id *who)
+static void service_begin_request(struct service_call *call,
+				  const struct tfc__request_params *received,
+				  const struct tfc__peer_id *requester)
 {
 	char submitter[129], as[TFC__SUBMITTER_AS_SIZE];
 	struct tfc__request_params params = *received;
-	name_submitter(who, submitter, sizeof(submitter));
-	tfc__rights_write_submitter(who, as);
+	if (requester->uid != UINT32_MAX)
+		snprintf(submitter, sizeof(submitter), "uid %u", requester->uid);
+	else
+		snprintf(submitter, sizeof(submitter), "key %s, node %s", requester->key_id,
+			 requester->node_id);
+	tfc__rights_write_submitter(requester, as);
 	params.submitter = submitter;
-	params.owner = tfc__rights_owner(&call->service->options, who);
+	params.owner = tfc__rights_owner(&call->service->options, requester);
 	params.as = params.verb == TFC_VERB_SUBMIT ? as : NULL;
 	tfc__rpc_watch(call->request, NULL, on_cancel_request, call);
-	send_request(call, &params);
+	service_send_request(call, &params);
 }
 
-static void begin_queued(struct tfc__low_priority_request *queued)
+static void begin_queued_request(struct tfc__low_priority_request *queued)
 {
-	struct call *call = tfc__container_of(queued, struct call, queued);
-	send_request(call, &call->received.params);
+	struct service_call *call = tfc__container_of(queued, struct service_call, queued);
+	service_send_request(call, &call->received.params);
 }
 
-static bool is_long(enum tfc_verb verb)
+static bool has_long_response(enum tfc_verb verb)
 {
 	return verb == TFC_VERB_JOBS || verb == TFC_VERB_DESCRIBE || verb == TFC_VERB_SPEC ||
 	       verb == TFC_VERB_EXPLAIN || verb == TFC_VERB_MEMBERS;
 }
 
 /* Queues a request whose response may be long. Takes ownership of `received`. */
-static void queue_request(struct call *call, struct tfc__received *received, bool is_client)
+static void queue_request(struct service_call *call, struct tfc__received *received, bool is_client)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__rpc *rpc = tfc__rpc_of(call->request);
 	call->received = *received;
 	*received = (struct tfc__received){.definition = NULL};
-	call->queued.go = begin_queued;
+	call->queued.begin = begin_queued_request;
 	tfc__rpc_watch(call->request, NULL, on_cancel_request, call);
 	if (tfc__low_priority_enqueue(&call->service->low_priority, rpc, is_client,
 				      &call->queued) == TFC_OK)
 		return;
 	tfc__fail_nomem(&error, "gateway");
-	fail_call(call, &error);
+	service_call_fail(call, &error);
 }
 
 /* Responds with this node's own matches, for a member that searches. */
-static void respond_find(struct call *call, const char *job)
+static void respond_find(struct service_call *call, const char *job)
 {
 	struct tfc__buf result = {0};
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__search_respond(tfc__gateway_directory(call->service->gateway), job, &result);
 	if (result.is_failed) {
 		tfc__fail_nomem(&error, "gateway");
-		fail_call(call, &error);
+		service_call_fail(call, &error);
 	} else {
 		tfc__rpc_reply(call->request, &result);
-		free_call(call);
+		service_call_free(call);
 	}
 	tfc__buf_fini(&result);
 }
 
 /* ---- streams */
 
-static int send_events(struct call *call)
+static int event_stream_send(struct service_call *call)
 {
 	struct tfc__buf item = {0};
 	int code = tfc__sub_item_write(&call->item, &item);
@@ -216,29 +214,20 @@ static int send_events(struct call *call)
 }
 
 /* After END, or after an error of the stream or its job. */
-static void end_stream(struct call *call)
+static void event_stream_end(struct service_call *call)
 {
 	if (call->error.code < 0)
 		tfc__rpc_fail(call->request, &call->error);
 	else
 		tfc__rpc_reply(call->request, NULL);
-	free_call(call);
-}
-
-/* Without credit or buffer space, nothing is read for the stream and no files stay open. */
-static void suspend_or_resume(struct call *call)
-{
-	if (!tfc__rpc_credit(call->request))
-		tfc__sub_suspend(call->sub);
-	else if (call->sub->is_paused)
-		tfc_sub_resume(call->sub);
+	service_call_free(call);
 }
 
 /* Sends the pending events if credit and buffer space allow; otherwise pauses the subscription. The
  * buffers are not kept between turns: their memory does not count against the client. */
-static void flush(struct call *call)
+static void event_stream_flush(struct service_call *call)
 {
-	int code = tfc__sub_item_is_empty(&call->item) ? TFC_OK : send_events(call);
+	int code = tfc__sub_item_is_empty(&call->item) ? TFC_OK : event_stream_send(call);
 	if (code == TFC_ESTATE) {
 		tfc__sub_suspend(call->sub);
 		return;
@@ -249,24 +238,22 @@ static void flush(struct call *call)
 		call->is_ended = true;
 	}
 	if (call->is_ended) {
-		end_stream(call);
+		event_stream_end(call);
 		return;
 	}
 	tfc__sub_item_fini(&call->item);
-	suspend_or_resume(call);
+	/* Without credit or buffer space, nothing is read for the stream and no files stay open. */
+	if (!tfc__rpc_credit(call->request))
+		tfc__sub_suspend(call->sub);
+	else if (call->sub->is_paused)
+		tfc_sub_resume(call->sub);
 }
 
-/* The host may hide a job from a watch. */
-static bool may_see(const struct call *call, const char *job)
+static void event_stream_on_event(void *user, const tfc_event *event)
 {
-	const struct tfc__request_params params = {.verb = TFC_VERB_WATCH, .job = job};
-	return !*job || !call->service->options.hooks.authorize ||
-	       tfc__rights_check(&call->service->options, &call->who, &params, NULL) == TFC_OK;
-}
-
-static void on_event(void *user, const tfc_event *event)
-{
-	struct call *call = user;
+	struct service_call *call = user;
+	const struct tfc__gateway_service_options *options = &call->service->options;
+	const struct tfc__request_params params = {.verb = call->verb, .job = event->job};
 	if (event->kind == TFC_EVENT_LOST) {
 		tfc__fail(&call->error, event->error_code, "gateway", 0, "%s", event->text);
 		call->is_ended = true;
@@ -276,86 +263,88 @@ static void on_event(void *user, const tfc_event *event)
 		tfc__sub_item_confirm(&call->item, event);
 		return;
 	}
-	if (call->verb == TFC_VERB_WATCH && !may_see(call, event->job))
+	/* The host may hide a job from a watch. */
+	if (call->verb == TFC_VERB_WATCH && *event->job && options->hooks.authorize &&
+	    tfc__rights_check(options, &call->requester, &params, NULL) < 0)
 		return;
-	tfc__sub_item_add(&call->item, tfc__sub_event(call->sub));
+	tfc__sub_item_add(&call->item, call->sub->event);
 	call->is_ended = event->kind == TFC_EVENT_END;
 	if (tfc__sub_item_bytes(&call->item) >= call->item_bytes &&
-	    (send_events(call) < 0 || !tfc__rpc_credit(call->request)))
+	    (event_stream_send(call) < 0 || !tfc__rpc_credit(call->request)))
 		tfc_sub_pause(call->sub); /* for the remainder of the turn, too */
 }
 
 /* Since the turn was scheduled, other streams may have filled the send buffer. */
-static void on_turn_begins(void *user)
+static void event_stream_before_turn(void *user)
 {
-	struct call *call = user;
+	struct service_call *call = user;
 	if (!tfc__rpc_credit(call->request))
 		tfc_sub_pause(call->sub);
 }
 
 /* If the memory limit is reached, the stream fails; the client resumes it later from its position.
  */
-static void on_turned(void *user)
+static void event_stream_after_turn(void *user)
 {
-	struct call *call = user;
+	struct service_call *call = user;
 	tfc__sub_item_end_batch(&call->item);
 	if (tfc__rpc_reserve(call->request, call->sub->held, &call->error) < 0)
-		end_stream(call);
+		event_stream_end(call);
 	else
-		flush(call);
+		event_stream_flush(call);
 }
 
-static void on_credit(void *user)
+static void event_stream_on_credit(void *user)
 {
-	flush(user);
+	event_stream_flush(user);
 }
 
-static void on_cancel_stream(void *user)
+static void event_stream_on_cancel(void *user)
 {
-	struct call *call = user;
+	struct service_call *call = user;
 	tfc__fail(&call->error, TFC_ECANCELED, "gateway", 0, "the subscription was canceled");
-	end_stream(call);
+	event_stream_end(call);
 }
 
-static void begin_stream(struct call *call, const struct tfc__request_params *params)
+static void event_stream_begin(struct service_call *call, const struct tfc__request_params *params)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	if (tfc__gateway_follow(call->service->gateway, params, true, on_event, call, &error,
-				&call->sub) < 0 ||
+	if (tfc__gateway_follow(call->service->gateway, params, true, event_stream_on_event, call,
+				&error, &call->sub) < 0 ||
 	    tfc__rpc_reserve(call->request, call->sub->held, &error) < 0) {
-		fail_call(call, &error);
+		service_call_fail(call, &error);
 		return;
 	}
 	call->item_bytes = call->verb == TFC_VERB_WATCH && params->is_forwarded ? WATCH_ITEM_BYTES
 										: ITEM_BYTES;
-	call->sub->turning = on_turn_begins;
-	call->sub->turned = on_turned;
-	tfc__rpc_watch(call->request, on_credit, on_cancel_stream, call);
+	call->sub->turning = event_stream_before_turn;
+	call->sub->turned = event_stream_after_turn;
+	tfc__rpc_watch(call->request, event_stream_on_credit, event_stream_on_cancel, call);
 }
 
-static void on_found(void *user, const char *node, const char *id, const tfc_error *error)
+static void event_stream_on_found(void *user, const char *node, const char *id,
+				  const tfc_error *error)
 {
-	struct call *call = user;
+	struct service_call *call = user;
 	struct tfc__request_params params = call->received.params;
 	call->search = NULL;
 	params.job = id;
 	if (error)
-		fail_call(call, error);
+		service_call_fail(call, error);
 	else
-		begin_stream(call, &params);
+		event_stream_begin(call, &params);
 }
 
 /* A prefix or name may match jobs on several nodes, so all nodes are searched first. */
-static bool is_to_be_found(const struct tfc__gateway_service *service,
-			   const struct tfc__request_params *params)
+static bool needs_search(const struct tfc__gateway_service *service,
+			 const struct tfc__request_params *params)
 {
 	return !params->is_forwarded && !tfc__is_job_id(params->job) &&
-	       tfc__gateway_members_next(&service->options.members,
-					 &(struct tfc__gateway_member){NULL});
+	       tfc__gateway_has_members(&service->options.members);
 }
 
 /* Takes ownership of `received`. */
-static void find_stream(struct call *call, struct tfc__received *received)
+static void event_stream_find_job(struct service_call *call, struct tfc__received *received)
 {
 	const struct tfc__gateway_service *service = call->service;
 	tfc_error error = TFC_ERROR_INIT;
@@ -363,79 +352,73 @@ static void find_stream(struct call *call, struct tfc__received *received)
 	*received = (struct tfc__received){.definition = NULL};
 	tfc__rpc_watch(call->request, NULL, on_cancel_request, call);
 	if (tfc__search_begin(service->ctx, tfc__gateway_directory(service->gateway),
-			      &service->options.members, call->received.params.job, on_found, call,
-			      &call->search) < 0)
+			      &service->options.members, call->received.params.job,
+			      event_stream_on_found, call, &call->search) < 0)
 		tfc__fail_nomem(&error, "gateway");
 	else
 		tfc__rpc_reserve(call->request, tfc__search_bytes(call->search), &error);
 	if (error.code < 0)
-		fail_call(call, &error);
+		service_call_fail(call, &error);
 }
 
 /* ---- calls */
 
 /* A submit that a member forwards has the submitter that the member names. */
-static int receive_submitter(const struct tfc__gateway_service *service,
-			     const struct tfc__request_params *received, struct tfc__peer_id *who,
-			     tfc_error *error)
+static int service_read_submitter(const struct tfc__gateway_service *service,
+				  const struct tfc__request_params *received,
+				  struct tfc__peer_id *requester, tfc_error *error)
 {
 	struct tfc__request_params params = *received;
 	if (!received->is_forwarded || !received->as)
 		return TFC_OK;
-	int code = tfc__rights_submitter(received->as, who, error);
+	int code = tfc__rights_submitter(received->as, requester, error);
 	params.is_forwarded = false;
-	return code < 0 ? code : tfc__rights_check(&service->options, who, &params, error);
+	return code < 0 ? code : tfc__rights_check(&service->options, requester, &params, error);
 }
 
-/* On success, `who` is the submitter. */
-static int receive(const struct tfc__gateway_service *service, struct tfc__peer_id *who,
-		   enum tfc_verb verb, const msgpack_object *map, struct tfc__received *received,
-		   tfc_error *error)
+/* On success, `requester` is the submitter. */
+static int service_read_request(const struct tfc__gateway_service *service,
+				struct tfc__peer_id *requester, enum tfc_verb verb,
+				const msgpack_object *map, struct tfc__received *received,
+				tfc_error *error)
 {
 	const struct tfc__request_params *params = &received->params;
 	int code = tfc__request_params_read(received, verb, map, error);
 	if (code == TFC_OK)
-		code = tfc__rights_check(&service->options, who, params, error);
+		code = tfc__rights_check(&service->options, requester, params, error);
 	if (code == TFC_OK && verb == TFC_VERB_SUBMIT)
-		code = receive_submitter(service, params, who, error);
-	received->params.has_minimal_env = who->uid != geteuid(); /* over tcp, uid is UINT32_MAX */
+		code = service_read_submitter(service, params, requester, error);
+	received->params.has_minimal_env = requester->uid !=
+					   geteuid(); /* over tcp, uid is UINT32_MAX */
 	if (code == TFC_OK)
 		code = tfc__request_params_read_definition(received, error);
 	if (code == TFC_OK && verb == TFC_VERB_SUBMIT && received->definition)
-		code = tfc__rights_apply(&service->options, who, received->definition, error);
+		code = tfc__rights_apply(&service->options, requester, received->definition, error);
 	return code;
 }
 
-/* Tells a client the identity of the node to which it will send its submit. */
-static void respond_hello(const struct tfc__gateway_service *service,
-			  struct tfc__rpc_request *request)
+static struct tfc__agent *service_agent(const struct tfc__gateway_service *service)
 {
-	const struct tfc__directory *directory = tfc__gateway_directory(service->gateway);
-	struct tfc__server self;
-	snprintf(self.node_id, sizeof(self.node_id), "%s", service->options.members.node_id);
-	snprintf(self.name, sizeof(self.name), "%s",
-		 tfc__agent_name(tfc__directory_agent(directory)));
-	tfc__rpc_reply_message(request, &tfc__server_fields, &self);
+	return tfc__directory_agent(tfc__gateway_directory(service->gateway));
 }
 
 /* The permission to submit includes that to upload a bundle. False: the method is neither of the
  * two. */
-static bool serve_offer(struct tfc__gateway_service *service, const struct tfc__peer_id *who,
+static bool serve_offer(struct tfc__gateway_service *service, const struct tfc__peer_id *requester,
 			struct tfc__rpc_request *request, const char *method,
 			const msgpack_object *map)
 {
 	static const struct tfc__request_params params = {.verb = TFC_VERB_SUBMIT, .job = ""};
 	tfc_error error = TFC_ERROR_INIT;
-	const struct tfc__directory *directory = tfc__gateway_directory(service->gateway);
-	struct tfc__bundles *bundles = tfc__agent_bundles(tfc__directory_agent(directory));
-	struct tfc__bundle_offerer offerer = {.is_client = who->role != TFC__KEY_NODE,
-					      .uid = who->uid};
-	memcpy(offerer.key_id, who->key_id, sizeof(offerer.key_id));
+	struct tfc__bundles *bundles = tfc__agent_bundles(service_agent(service));
+	struct tfc__bundle_offerer offerer = {.is_client = requester->role != TFC__KEY_NODE,
+					      .uid = requester->uid};
+	memcpy(offerer.key_id, requester->key_id, sizeof(offerer.key_id));
 	if (strcmp(method, TFC__BUNDLE_CHUNK) == 0)
 		tfc__bundle_serve_chunk(bundles, request, map);
 	else if (strcmp(method, TFC__BUNDLE_OFFER) != 0)
 		return false;
-	else if (tfc__rights_check(&service->options, who, &params, &error) < 0)
+	else if (tfc__rights_check(&service->options, requester, &params, &error) < 0)
 		tfc__rpc_fail(request, &error);
 	else
 		tfc__bundle_serve_offer(bundles, &offerer, request, map);
@@ -443,60 +426,63 @@ static bool serve_offer(struct tfc__gateway_service *service, const struct tfc__
 }
 
 /* The requests and events of 0.2 were others. A client that names no version speaks for itself. */
-static int check_client(const struct tfc__gateway_service *service,
-			const struct tfc__rpc_request *request, tfc_error *error)
+static int check_client_version(const struct tfc__gateway_service *service,
+				const struct tfc__rpc_request *request, tfc_error *error)
 {
 	uint32_t version = tfc__rpc_peer_version(tfc__rpc_of(request)), own = tfc_version();
-	const struct tfc__directory *directory = tfc__gateway_directory(service->gateway);
 	if (!version || version >= TFC__V0_3)
 		return TFC_OK;
 	return tfc__fail(error, TFC_ENOTSUP, "gateway", 0,
 			 "incompatible versions: node \"%s\" has %u.%u.%u and the client has "
 			 "%u.%u.%u; update the client",
-			 tfc__agent_name(tfc__directory_agent(directory)), own >> 16,
-			 own >> 8 & 0xff, own & 0xff, version >> 16, version >> 8 & 0xff,
-			 version & 0xff);
+			 tfc__agent_name(service_agent(service)), own >> 16, own >> 8 & 0xff,
+			 own & 0xff, version >> 16, version >> 8 & 0xff, version & 0xff);
 }
 
 void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 				const struct tfc__peer_id *caller, struct tfc__rpc_request *request,
 				const char *method, const msgpack_object *map)
 {
-	struct tfc__peer_id who = *caller;
+	struct tfc__peer_id requester = *caller;
 	enum tfc_verb verb = tfc__verb_of_method(method);
 	struct tfc__received received = {.definition = NULL};
 	tfc_error error = TFC_ERROR_INIT;
-	struct call *call;
+	struct service_call *call;
 	if (!request)
 		return;
-	if (check_client(service, request, &error) < 0) {
+	if (check_client_version(service, request, &error) < 0) {
 		tfc__rpc_fail(request, &error);
 		return;
 	}
-	if (serve_offer(service, &who, request, method, map))
+	if (serve_offer(service, &requester, request, method, map))
 		return;
 	if (strcmp(method, TFC__METHOD_HELLO) == 0) {
-		respond_hello(service, request);
+		struct tfc__server self;
+		snprintf(self.node_id, sizeof(self.node_id), "%s",
+			 service->options.members.node_id);
+		snprintf(self.name, sizeof(self.name), "%s",
+			 tfc__agent_name(service_agent(service)));
+		tfc__rpc_reply_message(request, &tfc__server_fields, &self);
 		return;
 	}
-	int code = verb ? receive(service, &who, verb, map, &received, &error)
+	int code = verb ? service_read_request(service, &requester, verb, map, &received, &error)
 			: tfc__fail(&error, TFC_ENOTSUP, "gateway", 0,
 				    "the node's version does not support this request");
 	if (code < 0)
 		tfc__rpc_fail(request, &error);
-	else if (!(call = new_call(service, verb, request)))
+	else if (!(call = service_call_new(service, verb, request)))
 		;
 	else if (verb == TFC_VERB_FIND)
 		respond_find(call, received.params.job);
-	else if (verb == TFC_VERB_SUBSCRIBE && is_to_be_found(service, &received.params))
-		find_stream(call, &received);
+	else if (verb == TFC_VERB_SUBSCRIBE && needs_search(service, &received.params))
+		event_stream_find_job(call, &received);
 	else if (verb == TFC_VERB_SUBSCRIBE || verb == TFC_VERB_WATCH) {
-		call->who = who;
-		begin_stream(call, &received.params);
-	} else if (is_long(verb))
+		call->requester = requester;
+		event_stream_begin(call, &received.params);
+	} else if (has_long_response(verb))
 		queue_request(call, &received, caller->role != TFC__KEY_NODE);
 	else
-		handle_request(call, &received.params, &who);
+		service_begin_request(call, &received.params, &requester);
 	tfc__received_fini(&received);
 }
 
@@ -522,11 +508,6 @@ int tfc__gateway_service_open(tfc_ctx *ctx, struct tfc__directory *directory,
 	return TFC_OK;
 }
 
-/* For calls that are closed before their reply is delivered. */
-static void ignore_reply(void *user, const tfc_reply *reply)
-{
-}
-
 void tfc__gateway_service_close(struct tfc__gateway_service *service)
 {
 	tfc_error error = TFC_ERROR_INIT;
@@ -535,14 +516,10 @@ void tfc__gateway_service_close(struct tfc__gateway_service *service)
 	tfc__low_priority_close(&service->low_priority);
 	tfc__fail(&error, TFC_ELOST, "gateway", 0, "the node was closed");
 	TFC__LIST_EACH (link, &service->calls) {
-		struct call *call = tfc__container_of(link, struct call, link);
-		if (call->op) {
-			struct tfc__request *request = tfc__container_of(call->op,
-									 struct tfc__request, op);
-			request->fn = ignore_reply;
-			request->reserve = NULL;
-		}
-		fail_call(call, &error);
+		struct service_call *call = tfc__container_of(link, struct service_call, link);
+		if (call->op)
+			tfc__request_abandon(call->op);
+		service_call_fail(call, &error);
 	}
 	tfc_gateway_close(service->gateway);
 	free(service);

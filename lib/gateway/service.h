@@ -33,10 +33,10 @@ int tfc__gateway_service_open(tfc_ctx *ctx, struct tfc__directory *directory,
 /* Call before the directory is closed: pending calls fail with TFC_ELOST. NULL is a no-op. */
 void tfc__gateway_service_close(struct tfc__gateway_service *service);
 
-/* Serves a call of a method "gateway.*" by `who`; it gets a response in any case. NULL request:
+/* Serves a call of a method "gateway.*" by `caller`; it gets a response in any case. NULL request:
  * ignored. */
 void tfc__gateway_service_serve(struct tfc__gateway_service *service,
-				const struct tfc__peer_id *who, struct tfc__rpc_request *request,
+				const struct tfc__peer_id *caller, struct tfc__rpc_request *request,
 				const char *method, const msgpack_object *map);
 
 #endif

@@ -9,29 +9,30 @@
 
 #define EVENTS_PER_TURN 64
 
-static bool is_silent(const tfc_sub *sub)
+static bool sub_may_report(const tfc_sub *sub)
 {
-	return sub->is_paused || sub->is_ended || sub->is_closed;
+	return !sub->is_paused && !sub->is_ended && !sub->is_closed;
 }
 
-static void detach(tfc_sub *sub)
+static void sub_detach(tfc_sub *sub)
 {
 	if (sub->is_detached)
 		return;
 	sub->is_detached = true;
-	sub->ops->detach(sub);
+	if (sub->ops->detach)
+		sub->ops->detach(sub);
 	tfc__list_remove(&sub->link);
 	tfc__work_cancel(&sub->work);
 }
 
-static void run_turn(struct tfc__work *work)
+static void sub_run_turn(struct tfc__work *work)
 {
 	tfc_sub *sub = tfc__container_of(work, tfc_sub, work);
 	int reported = 0;
 	sub->is_reporting = true;
 	if (sub->turning)
 		sub->turning(sub->user);
-	while (reported < EVENTS_PER_TURN && !is_silent(sub) && sub->ops->report(sub))
+	while (reported < EVENTS_PER_TURN && sub_may_report(sub) && sub->ops->report(sub))
 		reported++;
 	if (sub->ops->suspend && !sub->is_detached)
 		sub->ops->suspend(sub, false);
@@ -40,7 +41,7 @@ static void run_turn(struct tfc__work *work)
 	sub->is_reporting = false;
 	if (sub->is_closed)
 		sub->ops->free(sub);
-	else if (reported == EVENTS_PER_TURN && !is_silent(sub))
+	else if (reported == EVENTS_PER_TURN && sub_may_report(sub))
 		tfc__work_schedule(&sub->work);
 }
 
@@ -54,12 +55,22 @@ void tfc__sub_init(tfc_sub *sub, const struct tfc__sub_ops *ops, tfc_ctx *ctx,
 	tfc__list_init(&sub->link);
 	if (list)
 		tfc__list_append(list, &sub->link);
-	tfc__work_init(&sub->work, ctx, run_turn);
+	tfc__work_init(&sub->work, ctx, sub_run_turn);
+}
+
+static void sub_close_handle(struct tfc__handle *handle)
+{
+	tfc_sub_close(tfc__container_of(handle, tfc_sub, handle));
+}
+
+void tfc__sub_open(tfc_sub *sub)
+{
+	tfc__handle_open(sub->ctx, &sub->handle, TFC__HANDLE_SUBSCRIPTION, sub_close_handle);
 }
 
 void tfc__sub_wake(tfc_sub *sub)
 {
-	if (is_silent(sub) || sub->is_detached)
+	if (!sub_may_report(sub) || sub->is_detached)
 		return;
 	if (sub->wake)
 		sub->wake(sub);
@@ -70,7 +81,7 @@ void tfc__sub_wake(tfc_sub *sub)
 int tfc__sub_pull(tfc_sub *sub)
 {
 	sub->is_reporting = true;
-	int reported = !is_silent(sub) && sub->ops->report(sub);
+	int reported = sub_may_report(sub) && sub->ops->report(sub);
 	sub->is_reporting = false;
 	if (sub->is_closed)
 		sub->ops->free(sub);
@@ -86,7 +97,7 @@ void tfc__sub_suspend(tfc_sub *sub)
 
 void tfc__sub_orphan(tfc_sub *sub)
 {
-	detach(sub);
+	sub_detach(sub);
 	sub->is_ended = true;
 }
 
@@ -122,10 +133,6 @@ static int refused_report(tfc_sub *sub)
 	return 1;
 }
 
-static void refused_detach(tfc_sub *sub)
-{
-}
-
 static void refused_free(tfc_sub *sub)
 {
 	free(tfc__container_of(sub, struct refused_sub, sub));
@@ -136,7 +143,6 @@ static int refused_new(tfc_gateway *gateway, const char *job, tfc_event_fn fn, v
 {
 	static const struct tfc__sub_ops ops = {
 		.report = refused_report,
-		.detach = refused_detach,
 		.free = refused_free,
 	};
 	struct refused_sub *refused = calloc(1, sizeof(*refused) + strlen(job) + 1);
@@ -150,12 +156,7 @@ static int refused_new(tfc_gateway *gateway, const char *job, tfc_event_fn fn, v
 	return TFC_OK;
 }
 
-static void close_sub(struct tfc__handle *handle)
-{
-	tfc_sub_close(tfc__container_of(handle, tfc_sub, handle));
-}
-
-static int check_follow(tfc_gateway *gateway, tfc_event_fn fn, tfc_sub **ret_sub)
+static int check_arguments(tfc_gateway *gateway, tfc_event_fn fn, tfc_sub **ret_sub)
 {
 	int code = tfc__ctx_enter(gateway ? gateway->ctx : NULL);
 	if (code < 0)
@@ -163,18 +164,17 @@ static int check_follow(tfc_gateway *gateway, tfc_event_fn fn, tfc_sub **ret_sub
 	if (!fn || !ret_sub)
 		return tfc__ctx_fail(gateway->ctx, TFC_EINVAL, "gateway", 0, "%s is NULL",
 				     fn ? "ret_sub" : "fn");
-	return tfc__gateway_check(gateway);
+	return tfc__gateway_check(gateway, tfc__ctx_error(gateway->ctx));
 }
 
 /* Errors about the job or the cursor are not returned but reported by LOST. */
-static int end_follow(tfc_gateway *gateway, int code, const char *job, tfc_event_fn fn, void *user,
-		      tfc_sub **ret_sub)
+static int open_or_refuse(tfc_gateway *gateway, int code, const char *job, tfc_event_fn fn,
+			  void *user, tfc_sub **ret_sub)
 {
 	if (code < 0 && code != TFC_ENOMEM)
 		code = refused_new(gateway, job, fn, user, tfc__ctx_error(gateway->ctx), ret_sub);
 	if (code == TFC_OK)
-		tfc__handle_open(gateway->ctx, &(*ret_sub)->handle, TFC__HANDLE_SUBSCRIPTION,
-				 close_sub);
+		tfc__sub_open(*ret_sub);
 	return code;
 }
 
@@ -183,7 +183,7 @@ int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 			  tfc_sub **ret_sub)
 {
 	tfc_subscribe_options known;
-	int code = check_follow(gateway, fn, ret_sub);
+	int code = check_arguments(gateway, fn, ret_sub);
 	if (code < 0)
 		return code;
 	tfc_error *error = tfc__ctx_error(gateway->ctx);
@@ -193,7 +193,7 @@ int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 		return code;
 	job = job ? job : "";
 	code = gateway->ops->subscribe(gateway, job, &known, fn, user, error, ret_sub);
-	return end_follow(gateway, code, job, fn, user, ret_sub);
+	return open_or_refuse(gateway, code, job, fn, user, ret_sub);
 }
 
 int tfc_watch_options_init(tfc_watch_options *options, uint32_t size)
@@ -205,7 +205,7 @@ int tfc_gateway_watch(tfc_gateway *gateway, const tfc_watch_options *options, tf
 		      void *user, tfc_sub **ret_sub)
 {
 	tfc_watch_options known;
-	int code = check_follow(gateway, fn, ret_sub);
+	int code = check_arguments(gateway, fn, ret_sub);
 	if (code < 0)
 		return code;
 	tfc_error *error = tfc__ctx_error(gateway->ctx);
@@ -214,7 +214,7 @@ int tfc_gateway_watch(tfc_gateway *gateway, const tfc_watch_options *options, tf
 	if (code < 0)
 		return code;
 	code = gateway->ops->watch(gateway, &known, fn, user, error, ret_sub);
-	return end_follow(gateway, code, "", fn, user, ret_sub);
+	return open_or_refuse(gateway, code, "", fn, user, ret_sub);
 }
 
 void tfc_sub_pause(tfc_sub *sub)
@@ -236,7 +236,7 @@ void tfc_sub_close(tfc_sub *sub)
 	if (!sub || tfc__ctx_enter(sub->ctx) < 0 || sub->is_closed)
 		return;
 	tfc__handle_closed(&sub->handle);
-	detach(sub);
+	sub_detach(sub);
 	sub->is_closed = true;
 	if (!sub->is_reporting)
 		sub->ops->free(sub);

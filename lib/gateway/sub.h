@@ -15,7 +15,8 @@ struct tfc__sub_event;
 #define TFC__EVENT_INIT                                                                         \
 	{                                                                                       \
 		.size = sizeof(tfc_event), .cursor = "", .job = "", .name = "", .host_tag = "", \
-		.task_type = "", .node = "", .address = "", .text = "", .data = ""              \
+		.task_type = "", .node = "", .address = "", .text = "", .data = "",             \
+		.error_line = ""                                                                \
 	}
 
 /* The kind of what is not an event: the subscription is established, perhaps without having an
@@ -27,9 +28,9 @@ struct tfc__sub_ops {
 	/* Reports an event: 1, or 0 if there is none now. Of lines for another process, which are
 	 * cheap, it reports up to 64. */
 	int (*report)(tfc_sub *sub);
-	void (*detach)(tfc_sub *sub); /* releases the source of its events; called once */
-	void (*free)(tfc_sub *sub);   /* after detach */
-	const struct tfc__sub_event *(*event)(const tfc_sub *sub);
+	/* Releases the source of its events; called once. NULL: there is nothing to release. */
+	void (*detach)(tfc_sub *sub);
+	void (*free)(tfc_sub *sub); /* after detach */
 	/* Called after each turn, and when the subscription is paused for long (is_suspended):
 	 * closes files that are open only for further reading. NULL: there are none. */
 	void (*suspend)(tfc_sub *sub, bool is_suspended);
@@ -42,6 +43,10 @@ struct tfc_sub {
 	tfc_ctx *ctx;
 	tfc_event_fn fn;
 	void *user;
+	/* The event that is being reported, with what is sent of it. Output of a job of another
+	 * node is a whole batch, with the texts of its lines as data. NULL: its events never go to
+	 * another process. */
+	const struct tfc__sub_event *event;
 	void (*turning)(void *user); /* called before a turn, and may pause it; or NULL */
 	void (*turned)(void *user);  /* called after a turn; or NULL */
 	/* Called in place of scheduling a turn: its owner calls tfc__sub_pull. NULL: it has turns
@@ -62,12 +67,8 @@ struct tfc_sub {
 void tfc__sub_init(tfc_sub *sub, const struct tfc__sub_ops *ops, tfc_ctx *ctx,
 		   struct tfc__link *list, tfc_event_fn fn, void *user);
 
-/* The event that is being reported, with what is sent of it. Output of a job of another node is a
- * whole batch, with the texts of its lines as data. */
-static inline const struct tfc__sub_event *tfc__sub_event(const tfc_sub *sub)
-{
-	return sub->ops->event(sub);
-}
+/* Call when the host owns it. */
+void tfc__sub_open(tfc_sub *sub);
 
 /* Call when there may be an event to report. */
 void tfc__sub_wake(tfc_sub *sub);

@@ -18,7 +18,7 @@ struct tfc__upload {
 
 /* ---- the directory */
 
-static int make_dir(struct tfc__uploads *uploads, tfc_error *error)
+static int uploads_open(struct tfc__uploads *uploads, tfc_error *error)
 {
 	tfc_ctx *ctx = uploads->ctx;
 	int code = tfc__guard_start(ctx);
@@ -45,7 +45,7 @@ void tfc__uploads_fini(struct tfc__uploads *uploads)
 
 /* ---- packing */
 
-static void on_bundle(struct tfc__observer *waiter, const void *event)
+static void upload_on_bundle(struct tfc__observer *waiter, const void *event)
 {
 	struct tfc__upload *upload = tfc__container_of(waiter, struct tfc__upload, waiter);
 	const struct tfc__bundle *bundle = upload->bundle;
@@ -58,36 +58,29 @@ static void on_bundle(struct tfc__observer *waiter, const void *event)
 		upload->ops->failed(upload->user, &bundle->error);
 }
 
-static int pack(struct tfc__uploads *uploads, struct tfc__upload *upload, const char *path,
-		tfc_error *error)
-{
-	/* Each upload is packed separately: the files may have changed since the last. */
-	char key[24];
-	int code = uploads->bundles ? TFC_OK : make_dir(uploads, error);
-	snprintf(key, sizeof(key), "%p", (void *)upload);
-	if (code == TFC_OK)
-		code = tfc__bundle_pack(uploads->bundles, key, path, error, &upload->bundle);
-	if (code == TFC_OK)
-		tfc__bundle_await(upload->bundle, &upload->waiter);
-	return code;
-}
-
 int tfc__upload_open(struct tfc__uploads *uploads, const char *path,
 		     const struct tfc__upload_ops *ops, void *user, tfc_error *error,
 		     struct tfc__upload **ret_upload)
 {
+	char key[24];
 	struct tfc__upload *upload = calloc(1, sizeof(*upload));
 	if (!upload)
 		return tfc__fail_nomem(error, "gateway");
 	upload->ops = ops;
 	upload->user = user;
-	tfc__observer_init(&upload->waiter, on_bundle);
-	int code = pack(uploads, upload, path, error);
-	if (code < 0)
+	tfc__observer_init(&upload->waiter, upload_on_bundle);
+	/* Each upload is packed separately: the files may have changed since the last. */
+	snprintf(key, sizeof(key), "%p", (void *)upload);
+	int code = uploads->bundles ? TFC_OK : uploads_open(uploads, error);
+	if (code == TFC_OK)
+		code = tfc__bundle_pack(uploads->bundles, key, path, error, &upload->bundle);
+	if (code < 0) {
 		tfc__upload_close(upload);
-	else
-		*ret_upload = upload;
-	return code;
+		return code;
+	}
+	tfc__bundle_await(upload->bundle, &upload->waiter);
+	*ret_upload = upload;
+	return TFC_OK;
 }
 
 const char *tfc__upload_hash(const struct tfc__upload *upload)
@@ -97,28 +90,29 @@ const char *tfc__upload_hash(const struct tfc__upload *upload)
 
 /* ---- sending */
 
-static void on_ready(void *user)
+static void upload_on_ready(void *user)
 {
 	struct tfc__upload *upload = user;
-	upload->ops->there(upload->user);
+	upload->ops->ready(upload->user);
 }
 
-static void on_failed(void *user, const tfc_error *error)
+static void upload_on_failed(void *user, const tfc_error *error)
 {
 	struct tfc__upload *upload = user;
 	upload->sender = NULL;
 	upload->ops->failed(upload->user, error);
 }
 
-static void on_moved(void *user, uint64_t sent, uint64_t total)
+static void upload_on_progress(void *user, uint64_t sent, uint64_t total)
 {
 	struct tfc__upload *upload = user;
-	upload->ops->moved(upload->user, sent, total);
+	upload->ops->progress(upload->user, sent, total);
 }
 
 void tfc__upload_offer(struct tfc__upload *upload, struct tfc__rpc *rpc)
 {
-	static const struct tfc__bundle_sender_ops ops = {on_ready, on_failed, on_moved};
+	static const struct tfc__bundle_sender_ops ops = {upload_on_ready, upload_on_failed,
+							  upload_on_progress};
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__upload_leave(upload);
 	if (tfc__bundle_send(upload->bundle, rpc, &ops, upload, &error, &upload->sender) < 0)

@@ -24,9 +24,9 @@ struct tfc__upload;
 struct tfc__upload_ops {
 	void (*packed)(void *user); /* once: the bundle may be offered */
 	/* The node has the bundle, as long as the connection and the upload last. */
-	void (*there)(void *user);
+	void (*ready)(void *user);
 	void (*failed)(void *user, const tfc_error *error); /* TFC_ELOST: offer it again */
-	void (*moved)(void *user, uint64_t sent, uint64_t total);
+	void (*progress)(void *user, uint64_t sent, uint64_t total);
 };
 
 /* Starts to pack the directory or file at `path`. `ops` must outlive the upload. TFC_ENOMEM,

@@ -41,7 +41,7 @@ struct watch_all {
 	struct tfc__name_table names; /* of the sources */
 	struct tfc__link ready;
 	struct tfc__observer members; /* of the members */
-	struct tfc__timer timer;      /* silent and refused nodes */
+	struct tfc__timer timer;      /* of nodes that do not respond or refuse */
 	struct tfc__watch_position position;
 	/* The slots of the position before this one are of the cursor. Those without a source are
 	 * of nodes that are not members. */
@@ -52,7 +52,7 @@ struct watch_all {
 	bool is_bare;
 };
 
-static struct watch_all *of(const tfc_sub *sub)
+static struct watch_all *watch_of(const tfc_sub *sub)
 {
 	return tfc__container_of(sub, struct watch_all, base);
 }
@@ -62,7 +62,7 @@ static struct source *source_of(struct tfc__link *link)
 	return tfc__container_of(link, struct source, link);
 }
 
-static void make_ready(struct source *source)
+static void source_mark_ready(struct source *source)
 {
 	if (tfc__list_is_empty(&source->ready))
 		tfc__list_append(&source->all->ready, &source->ready);
@@ -70,22 +70,22 @@ static void make_ready(struct source *source)
 }
 
 /* What its client has to account for. */
-static void count_held(struct watch_all *all)
+static void watch_count_held(struct watch_all *all)
 {
 	all->base.held = sizeof(*all) + all->held + tfc__watch_position_bytes(&all->position);
 }
 
-static void set_held(struct source *source, size_t held)
+static void source_set_held(struct source *source, size_t held)
 {
 	source->all->held += held - source->held;
 	source->held = held;
-	count_held(source->all);
+	watch_count_held(source->all);
 }
 
 /* ---- reporting */
 
-static int report(struct watch_all *all, const char *node, const tfc_event *event,
-		  const struct tfc__mark *mark)
+static int watch_notify(struct watch_all *all, const char *node, const tfc_event *event,
+			const struct tfc__mark *mark)
 {
 	if (tfc__watch_position_apply(&all->position, node, mark) < 0)
 		return TFC_ENOMEM;
@@ -93,12 +93,12 @@ static int report(struct watch_all *all, const char *node, const tfc_event *even
 	all->now.event.node = node;
 	all->now.mark = *mark;
 	all->now.event.cursor = all->is_bare ? "" : tfc__watch_position_text(&all->position);
-	count_held(all);
+	watch_count_held(all);
 	all->base.fn(all->base.user, &all->now.event);
 	return TFC_OK;
 }
 
-static void on_event(void *user, const tfc_event *event)
+static void source_on_event(void *user, const tfc_event *event)
 {
 	struct source *source = user;
 	struct watch_all *all = source->all;
@@ -114,20 +114,20 @@ static void on_event(void *user, const tfc_event *event)
 	}
 	if (event->kind == TFC_EVENT_NODE_UNSEEN)
 		source->sight = UNSEEN;
-	if (report(all, source->node, event, &tfc__sub_event(source->sub)->mark) == TFC_OK)
+	if (watch_notify(all, source->node, event, &source->sub->event->mark) == TFC_OK)
 		return;
 	tfc__fail_nomem(&source->why, "gateway");
 	source->is_refused = true;
 }
 
-static int report_unseen(struct source *source)
+static int source_report_unseen(struct source *source)
 {
 	struct tfc__mark mark = tfc__no_mark;
 	tfc_event event = tfc__watch_unseen(source->node, &source->why);
 	mark.watch = source->was_removed ? TFC__WATCH_REMOVE : TFC__WATCH_KEEP;
 	source->is_unreported = false;
 	source->sight = UNSEEN;
-	report(source->all, source->node, &event, &mark);
+	watch_notify(source->all, source->node, &event, &mark);
 	return 1;
 }
 
@@ -136,45 +136,45 @@ static void fail_not_member(tfc_error *why, const char *node)
 	tfc__fail(why, TFC_ENOENT, "gateway", 0, "node %.60s is no longer a member", node);
 }
 
-static void note_unseen(struct source *source, const tfc_error *why)
+static void source_note_unseen(struct source *source, const tfc_error *why)
 {
 	if (source->sight == UNSEEN)
 		return;
 	source->why = *why;
 	source->is_unreported = true;
-	make_ready(source);
+	source_mark_ready(source);
 }
 
-static void set_timer(struct watch_all *all, uint64_t at)
+static void watch_set_timer(struct watch_all *all, uint64_t at)
 {
 	if (!all->timer.at || at < all->timer.at)
 		tfc__timer_set(&all->timer, at);
 }
 
-static void free_source(struct source *source)
+static void source_free(struct source *source)
 {
 	tfc__list_remove(&source->link);
 	tfc__list_remove(&source->ready);
 	tfc__name_remove(&source->named);
 	tfc_sub_close(source->sub);
-	set_held(source, 0);
+	source_set_held(source, 0);
 	free(source);
 }
 
 /* Its subscription ended: it is opened again later. */
-static void close_refused(struct source *source)
+static void source_close_refused(struct source *source)
 {
 	tfc_error why = source->why;
 	tfc_sub_close(source->sub);
 	source->sub = NULL;
-	set_held(source, sizeof(*source));
+	source_set_held(source, sizeof(*source));
 	source->is_refused = false;
 	source->open_at = tfc__now() + REFUSED_NS;
-	set_timer(source->all, source->open_at);
-	note_unseen(source, &why);
+	watch_set_timer(source->all, source->open_at);
+	source_note_unseen(source, &why);
 }
 
-static struct source *find_source(struct watch_all *all, const char *node)
+static struct source *watch_find_source(struct watch_all *all, const char *node)
 {
 	struct tfc__named *named = tfc__name_find(&all->names, node);
 	return named ? tfc__container_of(named, struct source, named) : NULL;
@@ -191,12 +191,12 @@ static int report_former_member(struct watch_all *all)
 		all->unchecked = all->position.count;
 	while (all->unchecked > 0) {
 		memcpy(node, all->position.slots[--all->unchecked].node, sizeof(node));
-		if (find_source(all, node))
+		if (watch_find_source(all, node))
 			continue;
 		fail_not_member(&why, node);
 		tfc_event event = tfc__watch_unseen(node, &why);
 		mark.watch = TFC__WATCH_REMOVE;
-		report(all, node, &event, &mark);
+		watch_notify(all, node, &event, &mark);
 		return 1;
 	}
 	return 0;
@@ -211,36 +211,36 @@ static int report_live(struct watch_all *all)
 			return 0;
 	all->wants_live = false;
 	mark.watch = TFC__WATCH_KEEP;
-	report(all, "", &event, &mark);
+	watch_notify(all, "", &event, &mark);
 	return 1;
 }
 
-static int report_next(tfc_sub *base)
+static int watch_report(tfc_sub *base)
 {
-	struct watch_all *all = of(base);
+	struct watch_all *all = watch_of(base);
 	while (!tfc__list_is_empty(&all->ready)) {
 		struct source *source = tfc__container_of(all->ready.next, struct source, ready);
 		if (source->was_removed) {
 			bool was_reported = tfc__watch_position_find(&all->position, source->node);
 			bool is_news = source->sight != NOT_REPORTED || was_reported;
 			if (is_news)
-				report_unseen(source);
+				source_report_unseen(source);
 			if (base->is_closed)
 				return 1;
-			free_source(source);
+			source_free(source);
 			if (is_news)
 				return 1;
 			continue;
 		}
 		if (source->is_unreported)
-			return report_unseen(source);
+			return source_report_unseen(source);
 		int reported = source->sub ? tfc__sub_pull(source->sub) : 0;
 		if (base->is_closed)
 			return 1;
 		if (source->sub)
-			set_held(source, sizeof(*source) + source->sub->held);
+			source_set_held(source, sizeof(*source) + source->sub->held);
 		if (source->is_refused)
-			close_refused(source);
+			source_close_refused(source);
 		else if (reported)
 			return 1;
 		else
@@ -253,34 +253,31 @@ static int report_next(tfc_sub *base)
 
 /* ---- the sources */
 
-static void on_wake(tfc_sub *sub)
+static void source_on_wake(tfc_sub *sub)
 {
-	make_ready(sub->user);
+	source_mark_ready(sub->user);
 }
 
-static void find_route(struct tfc__route *route, struct tfc__remote_sub *sub, const char *job)
+static void source_find_route(struct tfc__route *route, struct tfc__remote_sub *sub,
+			      const char *job)
 {
 	struct source *source = tfc__container_of(route, struct source, route);
 	struct tfc__rpc *rpc = tfc__member_rpc(&source->all->forwarder->members, source->node);
 	tfc_error error = TFC_ERROR_INIT;
 	if (rpc) {
-		tfc__remote_sub_go(sub, rpc, "");
+		tfc__remote_sub_begin(sub, rpc, "");
 		return;
 	}
 	tfc__fail(&error, TFC_ELOST, "gateway", 0, "cannot reach node %.60s", source->node);
 	tfc__remote_sub_failed(sub, &error);
 }
 
-static void forget_route(struct tfc__route *route, struct tfc__remote_sub *sub)
+static void source_on_lost(struct tfc__route *route, const tfc_error *error)
 {
+	source_note_unseen(tfc__container_of(route, struct source, route), error);
 }
 
-static void on_route_lost(struct tfc__route *route, const tfc_error *error)
-{
-	note_unseen(tfc__container_of(route, struct source, route), error);
-}
-
-static void open_source(struct source *source)
+static void source_open(struct source *source)
 {
 	struct watch_all *all = source->all;
 	const struct tfc__forwarder *forwarder = all->forwarder;
@@ -293,26 +290,26 @@ static void open_source(struct source *source)
 	options.cursor = tfc__watch_position_text(&position);
 	source->open_at = 0;
 	if (code == TFC_OK && source->is_here)
-		code = tfc__node_watch(forwarder->ctx, NULL, forwarder->directory, from, on_event,
-				       source, &error, &source->sub);
+		code = tfc__node_watch(forwarder->ctx, NULL, forwarder->directory, from,
+				       source_on_event, source, &error, &source->sub);
 	else if (code == TFC_OK)
 		code = tfc__remote_subscribe(forwarder->ctx, NULL, &source->route, NULL, &options,
-					     true, on_event, source, &error, &source->sub);
+					     true, source_on_event, source, &error, &source->sub);
 	tfc__watch_position_fini(&position);
 	if (code == TFC_OK) {
 		tfc__work_cancel(&source->sub->work); /* it has no turns of its own */
-		source->sub->wake = on_wake;
-		set_held(source, sizeof(*source) + source->sub->held);
-		make_ready(source);
+		source->sub->wake = source_on_wake;
+		source_set_held(source, sizeof(*source) + source->sub->held);
+		source_mark_ready(source);
 		return;
 	}
 	tfc__fail_nomem(&error, "gateway");
 	source->open_at = tfc__now() + REFUSED_NS;
-	set_timer(all, source->open_at);
-	note_unseen(source, &error);
+	watch_set_timer(all, source->open_at);
+	source_note_unseen(source, &error);
 }
 
-static int add_source(struct watch_all *all, const char *node, bool is_here)
+static int watch_add_source(struct watch_all *all, const char *node, bool is_here)
 {
 	struct source *source = calloc(1, sizeof(*source));
 	if (!source)
@@ -321,9 +318,8 @@ static int add_source(struct watch_all *all, const char *node, bool is_here)
 	source->is_here = is_here;
 	snprintf(source->node, sizeof(source->node), "%s", node);
 	source->route = (struct tfc__route){
-		.find = find_route,
-		.forget = forget_route,
-		.lost = on_route_lost,
+		.find = source_find_route,
+		.lost = source_on_lost,
 		.patience_ms = UINT32_MAX,
 		.window = 1,
 		.is_forwarded = true,
@@ -332,75 +328,75 @@ static int add_source(struct watch_all *all, const char *node, bool is_here)
 	tfc__list_init(&source->ready);
 	tfc__list_append(&all->sources, &source->link);
 	tfc__name_add(&all->names, &source->named, source->node);
-	set_held(source, sizeof(*source));
-	open_source(source);
-	set_timer(all, tfc__now() + SILENT_NS);
+	source_set_held(source, sizeof(*source));
+	source_open(source);
+	watch_set_timer(all, tfc__now() + SILENT_NS);
 	return TFC_OK;
 }
 
-static int add_members(struct watch_all *all)
+static int watch_add_members(struct watch_all *all)
 {
 	struct tfc__gateway_member member = {NULL};
 	int code = TFC_OK;
 	while (code == TFC_OK && tfc__gateway_members_next(&all->forwarder->members, &member)) {
-		struct source *source = find_source(all, member.name);
+		struct source *source = watch_find_source(all, member.name);
 		if (source && source->was_removed)
-			free_source(source), source = NULL;
+			source_free(source), source = NULL;
 		if (!source)
-			code = add_source(all, member.name, false);
+			code = watch_add_source(all, member.name, false);
 	}
 	return code;
 }
 
 /* Rare: a node has joined, left, or changed. */
-static void on_members(struct tfc__observer *observer, const void *user)
+static void watch_on_member(struct tfc__observer *observer, const void *user)
 {
 	struct watch_all *all = tfc__container_of(observer, struct watch_all, members);
 	const struct tfc__member_event *event = user;
-	struct source *source = find_source(all, event->member->name);
+	struct source *source = watch_find_source(all, event->member->name);
 	if (event->change == TFC__MEMBER_REMOVED && source && !source->is_here) {
 		fail_not_member(&source->why, source->node);
 		source->was_removed = true;
 		source->open_at = 0;
 		tfc_sub_close(source->sub);
 		source->sub = NULL;
-		set_held(source, sizeof(*source));
-		make_ready(source);
+		source_set_held(source, sizeof(*source));
+		source_mark_ready(source);
 	} else if (event->change != TFC__MEMBER_REMOVED && (!source || source->was_removed)) {
-		if (add_members(all) < 0)
-			set_timer(all, tfc__now() + TFC__SECOND);
+		if (watch_add_members(all) < 0)
+			watch_set_timer(all, tfc__now() + TFC__SECOND);
 	} else if (source && source->open_at)
-		open_source(source);
+		source_open(source);
 }
 
-static void on_timer(struct tfc__timer *timer)
+static void watch_on_timer(struct tfc__timer *timer)
 {
 	struct watch_all *all = tfc__container_of(timer, struct watch_all, timer);
 	uint64_t now = tfc__now();
-	tfc_error silent = TFC_ERROR_INIT;
-	if (add_members(all) < 0)
-		set_timer(all, now + TFC__SECOND);
+	tfc_error no_response = TFC_ERROR_INIT;
+	if (watch_add_members(all) < 0)
+		watch_set_timer(all, now + TFC__SECOND);
 	TFC__LIST_EACH (link, &all->sources) {
 		struct source *source = source_of(link);
 		if (source->was_removed)
 			continue;
 		if (source->open_at && now >= source->open_at)
-			open_source(source);
+			source_open(source);
 		else if (source->open_at)
-			set_timer(all, source->open_at);
+			watch_set_timer(all, source->open_at);
 		else if (!source->has_reported && source->sight != UNSEEN) {
-			tfc__fail(&silent, TFC_ETIMEDOUT, "gateway", 0,
+			tfc__fail(&no_response, TFC_ETIMEDOUT, "gateway", 0,
 				  "node %.60s has not responded yet", source->node);
-			note_unseen(source, &silent);
+			source_note_unseen(source, &no_response);
 		}
 	}
 }
 
 /* ---- opening and closing */
 
-static void detach(tfc_sub *base)
+static void watch_detach(tfc_sub *base)
 {
-	struct watch_all *all = of(base);
+	struct watch_all *all = watch_of(base);
 	tfc__timer_cancel(&all->timer);
 	tfc__observer_remove(&all->members);
 	TFC__LIST_EACH (link, &all->sources) {
@@ -409,18 +405,13 @@ static void detach(tfc_sub *base)
 	}
 }
 
-static void free_watch(tfc_sub *base)
+static void watch_free(tfc_sub *base)
 {
-	struct watch_all *all = of(base);
+	struct watch_all *all = watch_of(base);
 	TFC__LIST_EACH (link, &all->sources)
-		free_source(source_of(link));
+		source_free(source_of(link));
 	tfc__watch_position_fini(&all->position);
 	free(all);
-}
-
-static const struct tfc__sub_event *event_of(const tfc_sub *base)
-{
-	return &of(base)->now;
 }
 
 int tfc__watch_all(struct tfc__forwarder *forwarder, struct tfc__link *list,
@@ -428,10 +419,9 @@ int tfc__watch_all(struct tfc__forwarder *forwarder, struct tfc__link *list,
 		   tfc_error *error, tfc_sub **ret_sub)
 {
 	static const struct tfc__sub_ops ops = {
-		.report = report_next,
-		.detach = detach,
-		.free = free_watch,
-		.event = event_of,
+		.report = watch_report,
+		.detach = watch_detach,
+		.free = watch_free,
 	};
 	const struct tfc__gateway_members *members = &forwarder->members;
 	const char *self = tfc__agent_name(tfc__directory_agent(forwarder->directory));
@@ -444,9 +434,10 @@ int tfc__watch_all(struct tfc__forwarder *forwarder, struct tfc__link *list,
 	tfc__list_init(&all->sources);
 	tfc__names_init(&all->names);
 	tfc__list_init(&all->ready);
-	tfc__observer_init(&all->members, on_members);
-	tfc__timer_init(&all->timer, forwarder->ctx, on_timer);
+	tfc__observer_init(&all->members, watch_on_member);
+	tfc__timer_init(&all->timer, forwarder->ctx, watch_on_timer);
 	tfc__sub_init(&all->base, &ops, forwarder->ctx, list, fn, user);
+	all->base.event = &all->now;
 	int code = options->cursor ? tfc__watch_position_read(&all->position, options->cursor)
 				   : TFC_OK;
 	if (code == TFC_EINVAL) {
@@ -456,9 +447,9 @@ int tfc__watch_all(struct tfc__forwarder *forwarder, struct tfc__link *list,
 	}
 	all->unchecked = all->position.count;
 	if (code == TFC_OK)
-		code = add_source(all, self, true);
+		code = watch_add_source(all, self, true);
 	if (code == TFC_OK)
-		code = add_members(all);
+		code = watch_add_members(all);
 	if (code < 0) {
 		tfc_sub_close(&all->base);
 		return tfc__fail_nomem(error, "gateway");

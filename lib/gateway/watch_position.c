@@ -15,7 +15,8 @@ bool tfc__watch_position_is_node(const char *name)
 	return tfc__member_check(&info, NULL) == TFC_OK;
 }
 
-static struct tfc__watch_slot *find(const struct tfc__watch_position *position, const char *node)
+static struct tfc__watch_slot *find_slot(const struct tfc__watch_position *position,
+					 const char *node)
 {
 	uint32_t at = tfc__map_get(&position->index, tfc__text_hash(node, strlen(node)), 0);
 	while (at && strcmp(position->slots[at - 1].node, node) != 0)
@@ -23,7 +24,7 @@ static struct tfc__watch_slot *find(const struct tfc__watch_position *position, 
 	return at ? &position->slots[at - 1] : NULL;
 }
 
-static bool add_to_index(struct tfc__watch_position *position, uint32_t at)
+static bool index_slot(struct tfc__watch_position *position, uint32_t at)
 {
 	struct tfc__watch_slot *slot = &position->slots[at];
 	uint64_t hash = tfc__text_hash(slot->node, strlen(slot->node));
@@ -31,7 +32,8 @@ static bool add_to_index(struct tfc__watch_position *position, uint32_t at)
 	return tfc__map_set(&position->index, hash, at + 1);
 }
 
-static void write_numbers(struct tfc__watch_position *position, const struct tfc__watch_slot *slot)
+static void write_slot_numbers(struct tfc__watch_position *position,
+			       const struct tfc__watch_slot *slot)
 {
 	char numbers[NUMBERS_LEN + 1];
 	snprintf(numbers, sizeof(numbers), ":%016llx:%016llx:%016llx",
@@ -41,7 +43,7 @@ static void write_numbers(struct tfc__watch_position *position, const struct tfc
 }
 
 /* Adds the slot's part to the text. */
-static int add_text(struct tfc__watch_position *position, struct tfc__watch_slot *slot)
+static int add_slot_text(struct tfc__watch_position *position, struct tfc__watch_slot *slot)
 {
 	struct tfc__buf *text = &position->text;
 	size_t len = text->len;
@@ -54,17 +56,17 @@ static int add_text(struct tfc__watch_position *position, struct tfc__watch_slot
 		return TFC_ENOMEM;
 	}
 	slot->text = text->len - NUMBERS_LEN;
-	write_numbers(position, slot);
+	write_slot_numbers(position, slot);
 	return TFC_OK;
 }
 
 int tfc__watch_position_set(struct tfc__watch_position *position, const char *node,
 			    const struct tfc__changes_position *at)
 {
-	struct tfc__watch_slot *slot = find(position, node);
+	struct tfc__watch_slot *slot = find_slot(position, node);
 	if (slot) {
 		slot->at = *at;
-		write_numbers(position, slot);
+		write_slot_numbers(position, slot);
 		return TFC_OK;
 	}
 	struct tfc__watch_slot *slots = realloc(position->slots,
@@ -76,15 +78,15 @@ int tfc__watch_position_set(struct tfc__watch_position *position, const char *no
 	*slot = (struct tfc__watch_slot){.at = *at};
 	snprintf(slot->node, sizeof(slot->node), "%s", node);
 	if (!tfc__map_reserve(&position->index, position->count + 1) ||
-	    add_text(position, slot) < 0)
+	    add_slot_text(position, slot) < 0)
 		return TFC_ENOMEM;
-	add_to_index(position, position->count++);
+	index_slot(position, position->count++);
 	return TFC_OK;
 }
 
 void tfc__watch_position_remove(struct tfc__watch_position *position, const char *node)
 {
-	struct tfc__watch_slot *slot = find(position, node);
+	struct tfc__watch_slot *slot = find_slot(position, node);
 	struct tfc__buf *text = &position->text;
 	if (!slot)
 		return;
@@ -102,7 +104,7 @@ void tfc__watch_position_remove(struct tfc__watch_position *position, const char
 		position->slots[i].text -= cut;
 	tfc__map_clear(&position->index);
 	for (uint32_t i = 0; i < position->count; i++)
-		add_to_index(position, i); /* there is room: it had more */
+		index_slot(position, i); /* there is room: it had more */
 }
 
 int tfc__watch_position_apply(struct tfc__watch_position *position, const char *node,
@@ -118,7 +120,7 @@ int tfc__watch_position_apply(struct tfc__watch_position *position, const char *
 const struct tfc__changes_position *
 tfc__watch_position_find(const struct tfc__watch_position *position, const char *node)
 {
-	const struct tfc__watch_slot *slot = find(position, node);
+	const struct tfc__watch_slot *slot = find_slot(position, node);
 	return slot ? &slot->at : NULL;
 }
 
@@ -127,7 +129,7 @@ const char *tfc__watch_position_text(const struct tfc__watch_position *position)
 	return position->text.data ? position->text.data : "";
 }
 
-static bool read_number(const char **at, uint64_t *ret_number)
+static bool read_slot_number(const char **at, uint64_t *ret_number)
 {
 	static const char digits[] = "0123456789abcdef";
 	if (*(*at)++ != ':')
@@ -157,9 +159,11 @@ int tfc__watch_position_read(struct tfc__watch_position *position, const char *t
 		memcpy(node, text, len);
 		node[len] = '\0';
 		text += len;
-		if (!tfc__watch_position_is_node(node) || !read_number(&text, &at.incarnation) ||
-		    !read_number(&text, &at.appeared) || !read_number(&text, &at.changed) ||
-		    (*text && *text != ',') || (*text == ',' && !text[1]) || find(position, node))
+		if (!tfc__watch_position_is_node(node) ||
+		    !read_slot_number(&text, &at.incarnation) ||
+		    !read_slot_number(&text, &at.appeared) ||
+		    !read_slot_number(&text, &at.changed) || (*text && *text != ',') ||
+		    (*text == ',' && !text[1]) || find_slot(position, node))
 			return TFC_EINVAL;
 		text += *text == ',';
 		if (tfc__watch_position_set(position, node, &at) < 0)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "job/job_apply.h"
 
 int tfc_job_new(tfc_job **ret_job)
@@ -81,7 +82,7 @@ const struct tfc__role *tfc__job_role(const tfc_job *job, const char *name)
 	return NULL;
 }
 
-static bool has_value(const struct tfc__strv *secrets)
+static bool secrets_have_value(const struct tfc__strv *secrets)
 {
 	for (size_t i = 0; i < secrets->count; i++)
 		if (strchr(secrets->items[i], '='))
@@ -92,9 +93,9 @@ static bool has_value(const struct tfc__strv *secrets)
 bool tfc__job_has_secrets(const tfc_job *job)
 {
 	for (uint32_t i = 0; i < job->role_count; i++)
-		if (has_value(&job->roles[i].secret_env))
+		if (secrets_have_value(&job->roles[i].secret_env))
 			return true;
-	return has_value(&job->secret_env);
+	return secrets_have_value(&job->secret_env);
 }
 
 bool tfc__job_has_ranks(const tfc_job *job)
@@ -123,6 +124,9 @@ enum tfc_strategy tfc__job_strategy(const tfc_job *job)
 	const struct tfc__role *ps = tfc__job_role(job, "ps");
 	return ps && ps->count ? TFC_STRATEGY_PARAMETER_SERVER : TFC_STRATEGY_MULTI_WORKER_MIRRORED;
 }
+
+const char *const tfc__role_names[] = {"chief",       "worker", "ps", "evaluator",
+				       "tensorboard", "driver", NULL};
 
 bool tfc__role_is_in_cluster(const char *name)
 {
@@ -183,4 +187,28 @@ const struct tfc__role *tfc__job_task_role(const tfc_job *job, uint32_t task, ui
 		task -= (role++)->count;
 	*ret_index = task;
 	return role;
+}
+
+void tfc__job_hosts(const tfc_job *job, const char *(*address_of)(const void *user, uint32_t task),
+		    const void *user, struct tfc__strv *hosts)
+{
+	for (uint32_t r = 0, first = 0; r < job->role_count; first += job->roles[r++].count) {
+		const struct tfc__role *role = &job->roles[r];
+		struct tfc__buf line = {0};
+		const char *separator = "=";
+		if (tfc__role_is_in_cluster(role->name))
+			continue;
+		tfc__buf_add_str(&line, role->name);
+		for (uint32_t i = 0; i < role->count; i++) {
+			const char *address = address_of(user, first + i);
+			if (!address || !*address)
+				continue;
+			tfc__buf_add_str(&line, separator);
+			tfc__buf_add_str(&line, address);
+			separator = ",";
+		}
+		if (*separator == '=')
+			tfc__buf_add_char(&line, '=');
+		tfc__strv_take(hosts, tfc__buf_steal(&line));
+	}
 }

@@ -58,6 +58,7 @@ struct tfc__role {
 	uint16_t port;      /* fixed port of task 0, task i has port + i; 0: from the pool */
 	uint32_t port_handover;      /* enum tfc__handover */
 	bool is_server;              /* runs TensorFlow's own server */
+	bool is_sidecar;             /* its name is meant: it is none of TensorFlow's */
 	uint32_t ready;              /* enum tfc__ready */
 	struct tfc__restart restart; /* the job's, with the role's overrides */
 	uint32_t restart_given;      /* the role's own keys of restart, a bit each (job_keys.c) */
@@ -107,6 +108,13 @@ struct tfc_job {
 	uint32_t on_upstream_change; /* enum tfc__on_upstream_change */
 };
 
+/*
+ * As tfc_job_parse, for a job that was submitted before: a record, or the job of another node. It
+ * may be of an earlier version, so the checks for mistyped names are not made.
+ */
+int tfc__job_parse_stored(const char *json, size_t len, const char *file, tfc_error *error,
+			  tfc_job **ret_job);
+
 const struct tfc__role *tfc__job_role(const tfc_job *job, const char *name); /* or NULL */
 
 /*
@@ -129,6 +137,9 @@ bool tfc__job_is_collective(const tfc_job *job);
 /* Whether tasks of a role see only a part of the cluster. */
 bool tfc__role_sees_part(const tfc_job *job, const struct tfc__role *role);
 
+/* The names of roles that are no sidecars, NULL-terminated: TensorFlow's, tensorboard, driver. */
+extern const char *const tfc__role_names[];
+
 /* Whether a role belongs to the cluster spec: chief, worker, ps, evaluator. */
 bool tfc__role_is_in_cluster(const char *name);
 
@@ -150,6 +161,13 @@ uint32_t tfc__job_abort_grace_ms(const tfc_job *job);
 /* The longest time that a task of the job can have between SIGTERM and SIGKILL. */
 double tfc__job_longest_grace_s(const tfc_job *job);
 const struct tfc__role *tfc__job_task_role(const tfc_job *job, uint32_t task, uint32_t *ret_index);
+
+/*
+ * Adds "ROLE=address,address" for each role outside the cluster spec, with the addresses of its
+ * tasks that have one. `address_of` returns the address of a task, or NULL or "".
+ */
+void tfc__job_hosts(const tfc_job *job, const char *(*address_of)(const void *user, uint32_t task),
+		    const void *user, struct tfc__strv *hosts);
 
 /* A deep copy, or NULL when out of memory. */
 tfc_job *tfc__job_copy(const tfc_job *job);

@@ -115,7 +115,7 @@ static int apply_int(struct tfc__apply *apply, const struct tfc__json_key *key, 
 }
 
 /* A range is reserved for a later version: jobs that grow and shrink. */
-static int refuse_range(struct tfc__apply *apply, json_t *value)
+static int apply_refuse_range(struct tfc__apply *apply, json_t *value)
 {
 	json_int_t min, max;
 	if (json_unpack(value, "{s:I, s:I !}", "min", &min, "max", &max) != 0 || min > max)
@@ -278,7 +278,7 @@ static int apply_typed(struct tfc__apply *apply, const struct tfc__json_key *key
 		return TFC_OK;
 	case TFC__KEY_COUNT:
 		if (key->is_range_later && json_is_object(value))
-			return refuse_range(apply, value);
+			return apply_refuse_range(apply, value);
 		return apply_unsigned(apply, key, field, value);
 	case TFC__KEY_PORT:
 	case TFC__KEY_BYTES:

@@ -69,4 +69,8 @@ void tfc__job_inherit(tfc_job *job);
  */
 int tfc__job_check(const tfc_job *job, struct tfc__key_path *where, tfc_error *error);
 
+/* Checks for names that are probably mistyped (job_typos.c). *where as above; a part of it may be
+ * stored in *where itself. */
+int tfc__job_check_typos(const tfc_job *job, struct tfc__key_path *where, tfc_error *error);
+
 #endif

@@ -37,7 +37,7 @@ static void at_job(struct check *c, const char *key)
 #define FAIL(c, ...) tfc__key_fail((c)->where, (c)->error, TFC_EINVAL, __VA_ARGS__)
 
 /* The number of tasks of a role; 0 if the job has no such role. */
-static uint32_t count_of(const struct check *c, const char *name)
+static uint32_t role_task_count(const struct check *c, const char *name)
 {
 	const struct tfc__role *role = tfc__job_role(c->job, name);
 	return role ? role->count : 0;
@@ -61,7 +61,7 @@ static int check_job_name(struct check *c)
 
 /* ---- one role */
 
-static int check_count(struct check *c, const struct tfc__role *role)
+static int check_role_count(struct check *c, const struct tfc__role *role)
 {
 	static const char *const singles[] = {"chief", "evaluator", "tensorboard", "driver"};
 	at_role(c, role, "count");
@@ -75,7 +75,16 @@ static int check_count(struct check *c, const struct tfc__role *role)
 	return TFC_OK;
 }
 
-static int check_server(struct check *c, const struct tfc__role *role)
+static int check_role_sidecar(struct check *c, const struct tfc__role *role)
+{
+	at_role(c, role, "sidecar");
+	for (const char *const *name = tfc__role_names; role->is_sidecar && *name; name++)
+		if (is_role(role, *name))
+			return FAIL(c, "%s is not a sidecar; give the sidecar another name", *name);
+	return TFC_OK;
+}
+
+static int check_role_server(struct check *c, const struct tfc__role *role)
 {
 	at_role(c, role, "server");
 	if (!is_role(role, "chief") && !is_role(role, "worker") && !is_role(role, "ps"))
@@ -90,7 +99,7 @@ static int check_server(struct check *c, const struct tfc__role *role)
 	return TFC_OK;
 }
 
-static int check_program(struct check *c, const struct tfc__role *role)
+static int check_role_program(struct check *c, const struct tfc__role *role)
 {
 	bool is_tensorboard = is_role(role, "tensorboard");
 	at_role(c, role, "wrap");
@@ -100,7 +109,7 @@ static int check_program(struct check *c, const struct tfc__role *role)
 	if (role->log_dir && !is_tensorboard)
 		return FAIL(c, "only the role tensorboard has a log_dir");
 	if (role->is_server)
-		return check_server(c, role);
+		return check_role_server(c, role);
 	at_role(c, role, "");
 	if (is_tensorboard && !role->argv.count && !role->log_dir)
 		return FAIL(c, "tensorboard needs log_dir, or argv");
@@ -123,7 +132,7 @@ static int check_program(struct check *c, const struct tfc__role *role)
 
 /* Checks the form: "name", "name:group" or ids. Whether they exist is checked on the machine that
  * runs the task. */
-static int check_user(struct check *c, const struct tfc__role *role)
+static int check_role_user(struct check *c, const struct tfc__role *role)
 {
 	const char *colon = role->user ? strchr(role->user, ':') : NULL;
 	at_role(c, role, "user");
@@ -136,13 +145,13 @@ static int check_user(struct check *c, const struct tfc__role *role)
 	return TFC_OK;
 }
 
-static const char *framework_of(const struct check *c)
+static const char *job_framework_name(const struct check *c)
 {
 	return tfc__framework_name((enum tfc_framework)c->job->framework);
 }
 
 /* A framework with ranks has a chief, workers and auxiliary roles only. */
-static int check_ranks(struct check *c, const struct tfc__role *role)
+static int check_role_ranks(struct check *c, const struct tfc__role *role)
 {
 	static const char *const foreign[] = {"ps", "evaluator", "driver"};
 	bool is_rank = is_role(role, "chief") || is_role(role, "worker");
@@ -153,15 +162,15 @@ static int check_ranks(struct check *c, const struct tfc__role *role)
 		if (is_role(role, foreign[i]))
 			return FAIL(c,
 				    "%s has no %s; make it a worker, or a sidecar of another name",
-				    framework_of(c), role->name);
+				    job_framework_name(c), role->name);
 	at_role(c, role, "ready");
 	if (is_rank && role->ready == TFC__READY_LISTEN)
 		return FAIL(c, "only the first rank of %s listens; use started or auto",
-			    framework_of(c));
+			    job_framework_name(c));
 	return TFC_OK;
 }
 
-static int check_scope(struct check *c, const struct tfc__role *role)
+static int check_role_scope(struct check *c, const struct tfc__role *role)
 {
 	enum tfc_strategy strategy = tfc__job_strategy(c->job);
 	uint32_t scope = role->restart.scope, given = role->restart_given;
@@ -175,31 +184,34 @@ static int check_scope(struct check *c, const struct tfc__role *role)
 	if (scope == TFC__SCOPE_TASK && tfc__job_is_collective(c->job) &&
 	    (is_role(role, "chief") || is_role(role, "worker")))
 		return FAIL(c, "a %s %s cannot restart alone; use group or auto",
-			    tfc__job_has_ranks(c->job) ? framework_of(c) : "mirrored", role->name);
+			    tfc__job_has_ranks(c->job) ? job_framework_name(c) : "mirrored",
+			    role->name);
 	return TFC_OK;
 }
 
 static int check_role(struct check *c, const struct tfc__role *role)
 {
-	int result = check_count(c, role);
+	int result = check_role_count(c, role);
 	if (result < 0 || role->count == 0) /* a role with 0 tasks does not count */
 		return result;
-	result = check_ranks(c, role);
+	result = check_role_ranks(c, role);
 	if (result == TFC_OK)
-		result = check_program(c, role);
+		result = check_role_sidecar(c, role);
 	if (result == TFC_OK)
-		result = check_user(c, role);
+		result = check_role_program(c, role);
+	if (result == TFC_OK)
+		result = check_role_user(c, role);
 	if (result < 0)
 		return result;
 	at_role(c, role, "cpus");
 	if (role->cpus > 0 && role->cpus < 0.01) /* the smallest share that the kernel supports */
 		return FAIL(c, "must be 0 or at least 0.01");
-	return check_scope(c, role);
+	return check_role_scope(c, role);
 }
 
 /* ---- the roles together */
 
-static int check_total(struct check *c)
+static int check_task_total(struct check *c)
 {
 	uint64_t total = 0;
 	for (uint32_t i = 0; i < c->job->role_count; i++)
@@ -210,7 +222,8 @@ static int check_total(struct check *c)
 	if (total > MAX_TASKS)
 		return FAIL(c, "%llu tasks exceed the limit of %d", (unsigned long long)total,
 			    MAX_TASKS);
-	if (count_of(c, "chief") || count_of(c, "worker") || count_of(c, "driver"))
+	if (role_task_count(c, "chief") || role_task_count(c, "worker") ||
+	    role_task_count(c, "driver"))
 		return TFC_OK;
 	const struct tfc__role *worker = tfc__job_role(c->job, "worker");
 	if (!worker)
@@ -228,12 +241,13 @@ static int check_strategy(struct check *c)
 	at_job(c, "strategy");
 	if (is_chosen && c->job->framework != TFC_FRAMEWORK_TENSORFLOW)
 		return FAIL(c, "needs \"framework\": \"tensorflow\"");
-	if (strategy == TFC_STRATEGY_MULTI_WORKER_MIRRORED && count_of(c, "ps"))
+	if (strategy == TFC_STRATEGY_MULTI_WORKER_MIRRORED && role_task_count(c, "ps"))
 		return FAIL(c, "multi_worker_mirrored has no ps; remove the role ps, or use "
 			       "parameter_server");
-	if (strategy == TFC_STRATEGY_PARAMETER_SERVER && !count_of(c, "ps"))
+	if (strategy == TFC_STRATEGY_PARAMETER_SERVER && !role_task_count(c, "ps"))
 		return FAIL(c, "parameter_server needs a ps; add the role ps");
-	if (tfc__job_strategy(c->job) == TFC_STRATEGY_PARAMETER_SERVER && !count_of(c, "worker")) {
+	if (tfc__job_strategy(c->job) == TFC_STRATEGY_PARAMETER_SERVER &&
+	    !role_task_count(c, "worker")) {
 		at_role(c, tfc__job_role(c->job, "ps"), "");
 		return FAIL(c, "a ps needs workers; add the role worker");
 	}
@@ -255,11 +269,11 @@ static int check_success(struct check *c)
 		[TFC__SUCCESS_DRIVER] = "driver",
 	};
 	const char *name = c->job->success != TFC__SUCCESS_AUTO ? names[c->job->success]
-			   : count_of(c, "driver")              ? "driver"
-			   : count_of(c, "chief")               ? "chief"
+			   : role_task_count(c, "driver")       ? "driver"
+			   : role_task_count(c, "chief")        ? "chief"
 								: "worker";
 	at_job(c, "success");
-	if (!count_of(c, name))
+	if (!role_task_count(c, name))
 		return FAIL(c, "the job has no such role");
 	const struct tfc__role *role = tfc__job_role(c->job, name);
 	at_role(c, role, "server");
@@ -307,7 +321,7 @@ static int check_placement(struct check *c)
 		return FAIL(c, "must not contain control characters");
 	if (follows && strlen(c->job->upstream) > UPSTREAM_MAX_LEN)
 		return FAIL(c, "is longer than %d bytes", UPSTREAM_MAX_LEN);
-	if (follows && !count_of(c, "worker"))
+	if (follows && !role_task_count(c, "worker"))
 		return FAIL(c, "requires the role worker, whose tasks follow it");
 	at_placement(c, "on_upstream_change");
 	if (!follows && c->job->on_upstream_change != TFC__UPSTREAM_IGNORE)
@@ -320,7 +334,7 @@ int tfc__job_check(const tfc_job *job, struct tfc__key_path *where, tfc_error *e
 	struct check c = {job, where, error};
 	int result = check_job_name(&c);
 	if (result == TFC_OK)
-		result = check_total(&c);
+		result = check_task_total(&c);
 	if (result == TFC_OK)
 		result = check_strategy(&c);
 	for (uint32_t i = 0; result == TFC_OK && i < job->role_count; i++)
@@ -337,5 +351,6 @@ int tfc_job_validate(const tfc_job *job, tfc_error *error)
 	struct tfc__key_path where = {0};
 	if (!job)
 		return tfc__fail(error, TFC_EINVAL, "job", 0, "tfc_job_validate: job is NULL");
-	return tfc__job_check(job, &where, error);
+	int result = tfc__job_check(job, &where, error);
+	return result == TFC_OK ? tfc__job_check_typos(job, &where, error) : result;
 }

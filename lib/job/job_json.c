@@ -4,7 +4,7 @@
 
 #include "base/json_writer.h"
 
-static void add_list(struct tfc__json_writer *json, const struct tfc__strv *list)
+static void json_add_list(struct tfc__json_writer *json, const struct tfc__strv *list)
 {
 	tfc__json_begin(json, '[');
 	for (size_t i = 0; i < list->count; i++)
@@ -13,7 +13,8 @@ static void add_list(struct tfc__json_writer *json, const struct tfc__strv *list
 }
 
 /* Writes NAME=value as a member; hidden and missing values are written as null. */
-static void add_env(struct tfc__json_writer *json, const struct tfc__strv *env, bool shows_values)
+static void json_add_env(struct tfc__json_writer *json, const struct tfc__strv *env,
+			 bool shows_values)
 {
 	tfc__json_begin(json, '{');
 	for (size_t i = 0; i < env->count; i++) {
@@ -25,7 +26,7 @@ static void add_env(struct tfc__json_writer *json, const struct tfc__strv *env, 
 	tfc__json_end(json, '}');
 }
 
-static void add_limit(struct tfc__json_writer *json, uint64_t value)
+static void json_add_limit(struct tfc__json_writer *json, uint64_t value)
 {
 	if (value == UINT64_MAX)
 		tfc__json_text(json, "unlimited");
@@ -34,26 +35,26 @@ static void add_limit(struct tfc__json_writer *json, uint64_t value)
 }
 
 /* Writes soft and hard limit as one value if they are equal. */
-static void add_rlimits(struct tfc__json_writer *json, const struct tfc__rlimits *rlimits)
+static void json_add_rlimits(struct tfc__json_writer *json, const struct tfc__rlimits *rlimits)
 {
 	tfc__json_begin(json, '{');
 	for (uint32_t i = 0; i < rlimits->count; i++) {
 		const struct tfc__rlimit *rlimit = &rlimits->items[i];
 		tfc__json_name(json, tfc__rlimit_name(rlimit->resource));
 		if (rlimit->soft == rlimit->hard) {
-			add_limit(json, rlimit->soft);
+			json_add_limit(json, rlimit->soft);
 			continue;
 		}
 		tfc__json_begin(json, '[');
-		add_limit(json, rlimit->soft);
-		add_limit(json, rlimit->hard);
+		json_add_limit(json, rlimit->soft);
+		json_add_limit(json, rlimit->hard);
 		tfc__json_end(json, ']');
 	}
 	tfc__json_end(json, '}');
 }
 
-static void add_value(struct tfc__json_writer *json, const struct tfc__json_key *key,
-		      const void *field, bool shows_secrets)
+static void json_add_value(struct tfc__json_writer *json, const struct tfc__json_key *key,
+			   const void *field, bool shows_secrets)
 {
 	switch (key->kind) {
 	case TFC__KEY_STRING:
@@ -81,13 +82,13 @@ static void add_value(struct tfc__json_writer *json, const struct tfc__json_key 
 		if (key->is_nullable && !((const struct tfc__strv *)field)->count)
 			tfc__json_null(json);
 		else
-			add_list(json, field);
+			json_add_list(json, field);
 		break;
 	case TFC__KEY_ENV:
-		add_env(json, field, true);
+		json_add_env(json, field, true);
 		break;
 	case TFC__KEY_SECRETS:
-		add_env(json, field, shows_secrets);
+		json_add_env(json, field, shows_secrets);
 		break;
 	case TFC__KEY_BACKOFF:
 		tfc__json_begin(json, '[');
@@ -108,7 +109,7 @@ static void add_value(struct tfc__json_writer *json, const struct tfc__json_key 
 			tfc__json_int(json, *(const int32_t *)field);
 		break;
 	case TFC__KEY_RLIMITS:
-		add_rlimits(json, field);
+		json_add_rlimits(json, field);
 		break;
 	case TFC__KEY_ROLES:
 	case TFC__KEY_LATER:
@@ -117,8 +118,8 @@ static void add_value(struct tfc__json_writer *json, const struct tfc__json_key 
 }
 
 /* Writes the object of a job or a role. Keys with a common prefix become a nested object. */
-static void add_keys(struct tfc__json_writer *json, const struct tfc__json_keys *keys,
-		     const void *base, bool shows_secrets)
+static void json_add_keys(struct tfc__json_writer *json, const struct tfc__json_keys *keys,
+			  const void *base, bool shows_secrets)
 {
 	const char *group = ""; /* the prefix of the open nested object, or none */
 	size_t group_len = 0;
@@ -147,11 +148,11 @@ static void add_keys(struct tfc__json_writer *json, const struct tfc__json_keys 
 			tfc__json_begin_block(json);
 			for (uint32_t k = 0; k < job->role_count; k++) {
 				tfc__json_name(json, job->roles[k].name);
-				add_keys(json, &tfc__role_keys, &job->roles[k], shows_secrets);
+				json_add_keys(json, &tfc__role_keys, &job->roles[k], shows_secrets);
 			}
 			tfc__json_end(json, '}');
 		} else {
-			add_value(json, key, (const char *)base + key->offset, shows_secrets);
+			json_add_value(json, key, (const char *)base + key->offset, shows_secrets);
 		}
 	}
 	if (group_len)
@@ -164,7 +165,7 @@ int tfc_job_json(const tfc_job *job, uint32_t flags, char **ret_json)
 	if (!job || !ret_json || (flags & ~(uint32_t)TFC_JSON_SECRETS))
 		return TFC_EINVAL;
 	struct tfc__json_writer writer = {.is_spaced = true};
-	add_keys(&writer, &tfc__job_keys, job, flags & TFC_JSON_SECRETS);
+	json_add_keys(&writer, &tfc__job_keys, job, flags & TFC_JSON_SECRETS);
 	tfc__buf_add_char(&writer.buf, '\n');
 	char *json = tfc__buf_steal(&writer.buf);
 	if (!json)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "job/job.h"
 #include "spec/ranks.h"
 #include "spec/spec.h"
@@ -142,6 +143,7 @@ static const struct tfc__json_key role_keys[] = {
 	{.path = "port", .kind = TFC__KEY_PORT, AT(struct tfc__role, port), .max = 65535},
 	CHOICE("port_handover", struct tfc__role, port_handover, handovers),
 	{.path = "server", .kind = TFC__KEY_BOOL, AT(struct tfc__role, is_server)},
+	{.path = "sidecar", .kind = TFC__KEY_BOOL, AT(struct tfc__role, is_sidecar)},
 	CHOICE("ready", struct tfc__role, ready, readies),
 	RESTART(struct tfc__role, restart, ~0u),
 	CHOICE("on_failure", struct tfc__role, on_failure, on_failures),
@@ -184,7 +186,7 @@ const struct tfc__json_key *tfc__keys_find(const struct tfc__json_keys *keys, co
 }
 
 /* The part of a key's path after "group.", or NULL if the key is not in the group. */
-static const char *below(const char *path, const char *group)
+static const char *key_path_below(const char *path, const char *group)
 {
 	size_t len = strlen(group);
 	if (len == 0)
@@ -195,40 +197,12 @@ static const char *below(const char *path, const char *group)
 bool tfc__keys_have_group(const struct tfc__json_keys *keys, const char *path)
 {
 	for (size_t i = 0; *path && i < keys->count; i++)
-		if (below(keys->items[i].path, path))
+		if (key_path_below(keys->items[i].path, path))
 			return true;
 	return false;
 }
 
 #define NAME_MAX_LEN 63
-
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-/* The edit distance, in which swapping two neighbours is one edit (optimal string alignment). */
-static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
-{
-	size_t rows[3][NAME_MAX_LEN + 1];
-	size_t *older = rows[0], *previous = rows[1], *row = rows[2];
-	for (size_t j = 0; j <= b_len; j++)
-		previous[j] = j;
-	for (size_t i = 1; i <= a_len; i++) {
-		row[0] = i;
-		for (size_t j = 1; j <= b_len; j++) {
-			size_t change = previous[j - 1] + (a[i - 1] != b[j - 1]);
-			row[j] = least(change, least(previous[j], row[j - 1]) + 1);
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				row[j] = least(row[j], older[j - 2] + 1);
-		}
-		size_t *spare = older;
-		older = previous;
-		previous = row;
-		row = spare;
-	}
-	return previous[b_len];
-}
 
 const char *tfc__keys_suggest(const struct tfc__json_keys *keys, const char *group,
 			      const char *name, char ret_name[64])
@@ -239,11 +213,11 @@ const char *tfc__keys_suggest(const struct tfc__json_keys *keys, const char *gro
 	if (len > NAME_MAX_LEN)
 		return NULL;
 	for (size_t i = 0; i < keys->count; i++) {
-		const char *other = below(keys->items[i].path, group);
+		const char *other = key_path_below(keys->items[i].path, group);
 		size_t other_len = other ? strcspn(other, ".") : 0;
 		if (!other || other_len > NAME_MAX_LEN)
 			continue;
-		size_t edits = distance(name, len, other, other_len);
+		size_t edits = tfc__edit_distance(name, len, other, other_len);
 		if (edits >= best || edits >= other_len)
 			continue;
 		best = edits;
@@ -256,7 +230,7 @@ const char *tfc__keys_suggest(const struct tfc__json_keys *keys, const char *gro
 
 /* ---- all fields at once */
 
-static bool init_field(const struct tfc__json_key *key, void *field)
+static bool key_init_field(const struct tfc__json_key *key, void *field)
 {
 	switch (key->kind) {
 	case TFC__KEY_STRING:
@@ -283,12 +257,12 @@ bool tfc__keys_init(const struct tfc__json_keys *keys, void *base)
 {
 	bool is_whole = true;
 	for (size_t i = 0; i < keys->count; i++)
-		if (!init_field(&keys->items[i], tfc__key_field(&keys->items[i], base)))
+		if (!key_init_field(&keys->items[i], tfc__key_field(&keys->items[i], base)))
 			is_whole = false;
 	return is_whole;
 }
 
-static bool copy_field(const struct tfc__json_key *key, void *to, const void *from)
+static bool key_copy_field(const struct tfc__json_key *key, void *to, const void *from)
 {
 	switch (key->kind) {
 	case TFC__KEY_STRING: {
@@ -316,7 +290,7 @@ bool tfc__keys_copy(const struct tfc__json_keys *keys, void *to, const void *fro
 	for (size_t i = 0; i < keys->count; i++) {
 		const struct tfc__json_key *key = &keys->items[i];
 		const void *field = (const char *)from + key->offset;
-		if (!copy_field(key, tfc__key_field(key, to), field))
+		if (!key_copy_field(key, tfc__key_field(key, to), field))
 			is_whole = false;
 	}
 	return is_whole;

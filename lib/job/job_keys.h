@@ -82,15 +82,17 @@ static inline void *tfc__key_field(const struct tfc__json_key *key, void *base)
 
 #define TFC__KEY_PATH_MAX 8
 
-/* Parts are borrowed. An element of a list is a part of the form "[3]", stored in `element`. */
+/* Parts are borrowed. `own` stores a part that exists nowhere else: an element of a list, which has
+ * the form "[3]", or the name of a variable. */
 struct tfc__key_path {
 	const char *parts[TFC__KEY_PATH_MAX];
 	uint32_t count;
-	char element[16];
+	char own[64];
 };
 
 void tfc__key_path_push(struct tfc__key_path *path, const char *part);
 void tfc__key_path_push_element(struct tfc__key_path *path, size_t index);
+void tfc__key_path_push_variable(struct tfc__key_path *path, const char *variable);
 void tfc__key_path_pop(struct tfc__key_path *path);
 
 /* Fills *error with "roles.worker.count: <message>" and returns the code. */

@@ -19,8 +19,15 @@ void tfc__key_path_push(struct tfc__key_path *path, const char *part)
 
 void tfc__key_path_push_element(struct tfc__key_path *path, size_t index)
 {
-	snprintf(path->element, sizeof(path->element), "[%zu]", index);
-	tfc__key_path_push(path, path->element);
+	snprintf(path->own, sizeof(path->own), "[%zu]", index);
+	tfc__key_path_push(path, path->own);
+}
+
+/* Pushes the name of "NAME=value". */
+void tfc__key_path_push_variable(struct tfc__key_path *path, const char *variable)
+{
+	snprintf(path->own, sizeof(path->own), "%.*s", (int)strcspn(variable, "="), variable);
+	tfc__key_path_push(path, path->own);
 }
 
 void tfc__key_path_pop(struct tfc__key_path *path)
@@ -53,7 +60,7 @@ struct cursor {
 	uint32_t part_line; /* line of the part that was entered last */
 };
 
-static char peek(struct cursor *c)
+static char cursor_peek(struct cursor *c)
 {
 	for (; c->at < c->end && strchr(" \t\r\n", *c->at); c->at++)
 		c->line += *c->at == '\n';
@@ -61,7 +68,7 @@ static char peek(struct cursor *c)
 }
 
 /* Reads the text between a string's quotes, without decoding escapes. */
-static const char *read_string(struct cursor *c, size_t *ret_len)
+static const char *cursor_read_string(struct cursor *c, size_t *ret_len)
 {
 	const char *start = ++c->at;
 	while (c->at < c->end && *c->at != '"')
@@ -71,13 +78,13 @@ static const char *read_string(struct cursor *c, size_t *ret_len)
 	return start;
 }
 
-static void skip_value(struct cursor *c)
+static void cursor_skip_value(struct cursor *c)
 {
 	size_t depth = 0, len;
 	do {
-		char first = peek(c);
+		char first = cursor_peek(c);
 		if (first == '"') {
-			read_string(c, &len);
+			cursor_read_string(c, &len);
 			continue;
 		}
 		depth += first == '{' || first == '[';
@@ -90,37 +97,37 @@ static void skip_value(struct cursor *c)
 }
 
 /* Moves into an object, to the value of `name`. */
-static bool enter_member(struct cursor *c, const char *name)
+static bool cursor_enter_member(struct cursor *c, const char *name)
 {
-	while (peek(c) == '{' || peek(c) == ',') {
+	while (cursor_peek(c) == '{' || cursor_peek(c) == ',') {
 		c->at++;
-		if (peek(c) != '"')
+		if (cursor_peek(c) != '"')
 			return false;
 		c->part_line = c->line;
 		size_t len;
-		const char *key = read_string(c, &len);
-		if (peek(c) == ':')
+		const char *key = cursor_read_string(c, &len);
+		if (cursor_peek(c) == ':')
 			c->at++;
 		if (len == strlen(name) && memcmp(key, name, len) == 0)
 			return true;
-		skip_value(c);
+		cursor_skip_value(c);
 	}
 	return false;
 }
 
 /* Moves into a list, to its element number `index`. */
-static bool enter_element(struct cursor *c, size_t index)
+static bool cursor_enter_element(struct cursor *c, size_t index)
 {
-	if (peek(c) != '[')
+	if (cursor_peek(c) != '[')
 		return false;
 	c->at++;
 	for (; index; index--) {
-		skip_value(c);
-		if (peek(c) != ',')
+		cursor_skip_value(c);
+		if (cursor_peek(c) != ',')
 			return false;
 		c->at++;
 	}
-	peek(c);
+	cursor_peek(c);
 	c->part_line = c->line;
 	return true;
 }
@@ -128,12 +135,13 @@ static bool enter_element(struct cursor *c, size_t index)
 uint32_t tfc__key_line(const char *json, size_t len, const struct tfc__key_path *path)
 {
 	struct cursor c = {json, json + len, 1, 1};
-	peek(&c);
+	cursor_peek(&c);
 	c.part_line = c.line;
 	for (uint32_t i = 0; i < path->count; i++) {
 		const char *part = path->parts[i];
-		bool is_there = part[0] == '[' ? enter_element(&c, strtoul(part + 1, NULL, 10))
-					       : enter_member(&c, part);
+		bool is_there = part[0] == '['
+					? cursor_enter_element(&c, strtoul(part + 1, NULL, 10))
+					: cursor_enter_member(&c, part);
 		if (!is_there)
 			break;
 	}

@@ -50,7 +50,7 @@ int tfc__apply_list(struct tfc__apply *apply, const struct tfc__json_key *key,
 	return TFC_OK;
 }
 
-static void forget_secret(struct tfc__strv *secrets, const char *name)
+static void secrets_remove(struct tfc__strv *secrets, const char *name)
 {
 	size_t len = strlen(name), kept = 0;
 	for (size_t i = 0; i < secrets->count; i++) {
@@ -76,7 +76,7 @@ int tfc__apply_variable(struct tfc__apply *apply, const struct tfc__json_key *ke
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
 				     "a name must not be empty or contain '='");
 	if (key->kind == TFC__KEY_SECRETS)
-		forget_secret(env, name);
+		secrets_remove(env, name);
 	if (value)
 		tfc__strv_set_env(env, name, value);
 	else
@@ -91,8 +91,8 @@ static int apply_wrong_secret(struct tfc__apply *apply, const char *wanted)
 }
 
 /* Applies secrets that are given by name only. */
-static int apply_names(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
-		       json_t *names)
+static int apply_secret_names(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
+			      json_t *names)
 {
 	size_t i;
 	json_t *item;
@@ -121,7 +121,7 @@ int tfc__apply_env(struct tfc__apply *apply, const struct tfc__json_key *key, vo
 	const char *name;
 	json_t *item;
 	if (is_secret && json_is_array(value))
-		return apply_names(apply, key, base, value);
+		return apply_secret_names(apply, key, base, value);
 	if (!json_is_object(value))
 		return is_secret ? apply_wrong_secret(apply,
 						      "an object of strings, or a list of names")
@@ -174,7 +174,7 @@ int tfc__apply_element(struct tfc__apply *apply, const struct tfc__json_key *key
 
 /* ---- resource limits */
 
-static bool read_limit(json_t *value, uint64_t *ret_limit)
+static bool read_rlimit(json_t *value, uint64_t *ret_limit)
 {
 	const char *text = json_string_value(value);
 	if (text && strcmp(text, "unlimited") == 0) {
@@ -199,8 +199,8 @@ int tfc__apply_rlimit(struct tfc__apply *apply, const struct tfc__json_key *key,
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
 				     "unknown limit; the limits are %s", names);
 	}
-	if (!read_limit(is_pair ? json_array_get(value, 0) : value, &rlimit.soft) ||
-	    !read_limit(is_pair ? json_array_get(value, 1) : value, &rlimit.hard))
+	if (!read_rlimit(is_pair ? json_array_get(value, 0) : value, &rlimit.soft) ||
+	    !read_rlimit(is_pair ? json_array_get(value, 1) : value, &rlimit.hard))
 		return tfc__apply_wrong(
 			apply, "a number, \"unlimited\", or a list of the soft and the hard limit",
 			value);

@@ -8,14 +8,14 @@
 #include "base/json.h"
 
 /* Prepends "job.json:12: " to the message. */
-static int fail_at_line(const char *file, uint32_t line, int code, tfc_error *error)
+static int job_fail_at_line(const char *file, uint32_t line, int code, tfc_error *error)
 {
 	if (!file)
 		return tfc__fail_prefix(error, code, "line %u: ", line);
 	return tfc__fail_prefix(error, code, "%.80s:%u: ", file, line);
 }
 
-static int load_job(const char *json, size_t len, const char *file, tfc_error *error,
+static int job_load(const char *json, size_t len, const char *file, tfc_error *error,
 		    json_t **ret_root)
 {
 	json_error_t detail;
@@ -31,17 +31,16 @@ static int load_job(const char *json, size_t len, const char *file, tfc_error *e
 	if (near && !is_key && !(ispunct((unsigned char)near[7]) && strcmp(near + 8, "'") == 0))
 		*near = '\0';
 	tfc__fail(error, TFC_EPARSE, "job", 0, "%s", detail.text);
-	return fail_at_line(file, detail.line > 0 ? (uint32_t)detail.line : 1, TFC_EPARSE, error);
+	return job_fail_at_line(file, detail.line > 0 ? (uint32_t)detail.line : 1, TFC_EPARSE,
+				error);
 }
 
-int tfc_job_parse(const char *json, size_t len, const char *file, tfc_error *error,
-		  tfc_job **ret_job)
+static int job_parse(const char *json, size_t len, const char *file, bool is_stored,
+		     tfc_error *error, tfc_job **ret_job)
 {
 	json_t *root = NULL;
 	struct tfc__apply apply = {.error = error};
-	if (!json || !ret_job)
-		return tfc__fail(error, TFC_EINVAL, "job", 0, "tfc_job_parse: an argument is NULL");
-	int result = load_job(json, len, file, error, &root);
+	int result = job_load(json, len, file, error, &root);
 	if (result < 0)
 		return result;
 	result = tfc_job_new(&apply.job);
@@ -53,9 +52,11 @@ int tfc_job_parse(const char *json, size_t len, const char *file, tfc_error *err
 	if (result == TFC_OK) {
 		tfc__job_inherit(apply.job);
 		result = tfc__job_check(apply.job, &apply.path, error);
+		if (result == TFC_OK && !is_stored)
+			result = tfc__job_check_typos(apply.job, &apply.path, error);
 	}
 	if (result < 0 && result != TFC_ENOMEM)
-		fail_at_line(file, tfc__key_line(json, len, &apply.path), result, error);
+		job_fail_at_line(file, tfc__key_line(json, len, &apply.path), result, error);
 done:
 	/* The path borrows from the tree, so the tree is freed last. */
 	json_decref(root);
@@ -65,4 +66,18 @@ done:
 	}
 	*ret_job = apply.job;
 	return TFC_OK;
+}
+
+int tfc_job_parse(const char *json, size_t len, const char *file, tfc_error *error,
+		  tfc_job **ret_job)
+{
+	if (!json || !ret_job)
+		return tfc__fail(error, TFC_EINVAL, "job", 0, "tfc_job_parse: an argument is NULL");
+	return job_parse(json, len, file, false, error, ret_job);
+}
+
+int tfc__job_parse_stored(const char *json, size_t len, const char *file, tfc_error *error,
+			  tfc_job **ret_job)
+{
+	return job_parse(json, len, file, true, error, ret_job);
 }

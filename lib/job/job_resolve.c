@@ -16,7 +16,7 @@ struct resolve {
 };
 
 /* Whether `path` is a directory that can be entered; if not, errno is the reason. */
-static bool can_enter(const char *path)
+static bool can_enter_directory(const char *path)
 {
 	int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
@@ -38,7 +38,7 @@ static int resolve_path(const struct resolve *resolve, const char *key, const ch
 	if (asprintf(&whole, "%s%s%s", is_absolute ? "" : resolve->base_dir, is_absolute ? "" : "/",
 		     path) < 0)
 		return tfc__fail_nomem(resolve->error, "job");
-	if (is_directory && !can_enter(whole))
+	if (is_directory && !can_enter_directory(whole))
 		result = tfc__fail_errno(resolve->error, "job", errno,
 					 "%s: cannot enter directory \"%s\"", key, path);
 	else

@@ -21,7 +21,7 @@ struct change {
 
 /* Converts the text to the JSON value that a job file would contain. Text that is not JSON becomes
  * a string, which the key's own check then refuses or accepts. */
-static int read_value(struct change *c, const struct tfc__json_key *key, json_t **ret_value)
+static int change_read_value(struct change *c, const struct tfc__json_key *key, json_t **ret_value)
 {
 	bool is_text = key && (key->kind == TFC__KEY_STRING || key->kind == TFC__KEY_CHOICE);
 	json_t *value = NULL;
@@ -42,10 +42,10 @@ static int read_value(struct change *c, const struct tfc__json_key *key, json_t 
 }
 
 /* Sets a key, one limit of a key, or with key NULL the role or group at c->path. */
-static int set_value(struct change *c, const struct tfc__json_key *key, const char *limit)
+static int change_set_value(struct change *c, const struct tfc__json_key *key, const char *limit)
 {
 	json_t *value = NULL;
-	int result = read_value(c, key, &value);
+	int result = change_read_value(c, key, &value);
 	if (result < 0)
 		return result;
 	if (limit)
@@ -59,8 +59,8 @@ static int set_value(struct change *c, const struct tfc__json_key *key, const ch
 }
 
 /* The key that contains a path such as "env.EPOCHS" or "rlimits.nofile", or NULL. */
-static const struct tfc__json_key *find_variable(const struct tfc__json_keys *keys,
-						 const char *path, const char **ret_name)
+static const struct tfc__json_key *find_variable_key(const struct tfc__json_keys *keys,
+						     const char *path, const char **ret_name)
 {
 	for (size_t i = 0; i < keys->count; i++) {
 		const struct tfc__json_key *key = &keys->items[i];
@@ -77,7 +77,7 @@ static const struct tfc__json_key *find_variable(const struct tfc__json_keys *ke
 }
 
 /* Reports the first part of the path that is not a key, with a suggestion. */
-static int unknown(struct change *c)
+static int change_fail_unknown(struct change *c)
 {
 	char *last = strrchr(c->path, '.');
 	for (char *dot = strchr(c->path, '.'); dot; dot = strchr(dot + 1, '.')) {
@@ -97,30 +97,30 @@ static int unknown(struct change *c)
 	return tfc__apply_unknown(&c->apply, c->keys, c->path, last + 1);
 }
 
-static int set_below(struct change *c)
+static int change_apply(struct change *c)
 {
 	const char *name;
 	if (!*c->path && !c->is_element) /* the whole role */
-		return set_value(c, NULL, NULL);
+		return change_set_value(c, NULL, NULL);
 	const struct tfc__json_key *key = tfc__keys_find(c->keys, c->path);
 	if (key && c->is_element)
 		return tfc__apply_element(&c->apply, key, c->base, c->value);
 	if (key)
-		return set_value(c, key, NULL);
+		return change_set_value(c, key, NULL);
 	if (c->is_element)
-		return unknown(c);
-	key = find_variable(c->keys, c->path, &name);
+		return change_fail_unknown(c);
+	key = find_variable_key(c->keys, c->path, &name);
 	if (key && key->kind == TFC__KEY_RLIMITS)
-		return set_value(c, key, name);
+		return change_set_value(c, key, name);
 	if (key)
 		return tfc__apply_variable(&c->apply, key, c->base, name, c->value);
 	if (tfc__keys_have_group(c->keys, c->path))
-		return set_value(c, NULL, NULL);
-	return unknown(c);
+		return change_set_value(c, NULL, NULL);
+	return change_fail_unknown(c);
 }
 
-static int set_in_copy(tfc_job *copy, const char *path, char *own_path, const char *value,
-		       tfc_error *error)
+static int job_set_in_copy(tfc_job *copy, const char *path, char *own_path, const char *value,
+			   tfc_error *error)
 {
 	struct change c = {
 		.apply = {.job = copy, .error = error},
@@ -149,7 +149,7 @@ static int set_in_copy(tfc_job *copy, const char *path, char *own_path, const ch
 		c.base = role;
 		c.path = dot ? dot + 1 : name + strlen(name);
 	}
-	return set_below(&c);
+	return change_apply(&c);
 }
 
 int tfc_job_set(tfc_job *job, const char *path, const char *value, tfc_error *error)
@@ -162,7 +162,7 @@ int tfc_job_set(tfc_job *job, const char *path, const char *value, tfc_error *er
 	if (!copy || !own_path)
 		tfc__fail_nomem(error, "job");
 	else
-		result = set_in_copy(copy, path, own_path, value, error);
+		result = job_set_in_copy(copy, path, own_path, value, error);
 	if (result == TFC_OK) {
 		tfc__job_inherit(copy);
 		tfc_job older = *job;

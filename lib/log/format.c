@@ -8,7 +8,7 @@
 
 #include "base/dir.h"
 
-static char *put_digits(char *text, uint64_t value, int digits)
+static char *header_write_digits(char *text, uint64_t value, int digits)
 {
 	for (int i = digits - 1; i >= 0; i--) {
 		text[i] = (char)('0' + value % 10);
@@ -20,19 +20,19 @@ static char *put_digits(char *text, uint64_t value, int digits)
 void tfc__log_header_write(char *text, const struct tfc__log_header *header)
 {
 	*text++ = '#';
-	text = put_digits(text, header->time_ns / 1000000000u, 10);
+	text = header_write_digits(text, header->time_ns / 1000000000u, 10);
 	*text++ = '.';
-	text = put_digits(text, header->time_ns % 1000000000u, 9);
+	text = header_write_digits(text, header->time_ns % 1000000000u, 9);
 	*text++ = ' ';
 	*text++ = header->stream;
 	*text++ = ' ';
-	text = put_digits(text, header->attempt, 10);
+	text = header_write_digits(text, header->attempt, 10);
 	*text++ = ' ';
-	text = put_digits(text, header->len, 12);
+	text = header_write_digits(text, header->len, 12);
 	*text = '\n';
 }
 
-static bool get_digits(const char *text, int digits, uint64_t *ret_value)
+static bool header_read_digits(const char *text, int digits, uint64_t *ret_value)
 {
 	uint64_t value = 0;
 	for (int i = 0; i < digits; i++) {
@@ -49,9 +49,10 @@ bool tfc__log_header_read(const char *text, struct tfc__log_header *ret_header)
 	uint64_t seconds, nanoseconds, attempt, len;
 	char stream = text[22];
 	if (text[0] != '#' || text[11] != '.' || text[21] != ' ' || text[23] != ' ' ||
-	    text[34] != ' ' || text[47] != '\n' || !get_digits(text + 1, 10, &seconds) ||
-	    !get_digits(text + 12, 9, &nanoseconds) || !get_digits(text + 24, 10, &attempt) ||
-	    !get_digits(text + 35, 12, &len))
+	    text[34] != ' ' || text[47] != '\n' || !header_read_digits(text + 1, 10, &seconds) ||
+	    !header_read_digits(text + 12, 9, &nanoseconds) ||
+	    !header_read_digits(text + 24, 10, &attempt) ||
+	    !header_read_digits(text + 35, 12, &len))
 		return false;
 	if ((stream != 'o' && stream != 'e' && stream != 'g') || attempt > UINT32_MAX || len == 0 ||
 	    (stream != 'g' && len > TFC__LOG_PAYLOAD_MAX))
@@ -92,7 +93,7 @@ static bool parse_segment_name(const char *file, const char *name, size_t name_l
 	return strcmp(file, ".log") == 0;
 }
 
-static void count(struct tfc__log_segments *segments, uint64_t start, uint64_t position)
+static void segments_add(struct tfc__log_segments *segments, uint64_t start, uint64_t position)
 {
 	if (!segments->count || start < segments->oldest)
 		segments->oldest = start;
@@ -119,7 +120,7 @@ int tfc__log_scan(int dir_fd, const char *name, uint64_t position,
 	uint64_t start;
 	for (const char *file; (file = tfc__dir_next(&dir));)
 		if (parse_segment_name(file, name, name_len, &start))
-			count(&segments, start, position);
+			segments_add(&segments, start, position);
 	close(fd);
 	*ret_segments = segments;
 	return 0;
@@ -128,7 +129,7 @@ int tfc__log_scan(int dir_fd, const char *name, uint64_t position,
 /* ---- the newest segment */
 
 /* The bytes of the record at `at`, or 0 when it is not complete. */
-static uint64_t record_size(int fd, uint64_t at, uint64_t end)
+static uint64_t segment_record_size(int fd, uint64_t at, uint64_t end)
 {
 	struct tfc__log_header header;
 	char text[TFC__LOG_HEADER], last;
@@ -149,7 +150,7 @@ static uint64_t record_size(int fd, uint64_t at, uint64_t end)
  * Headers are checked in the chunks, which overlap by a header: what a task has written may be full
  * of '#'.
  */
-static bool ends_whole(int fd, uint64_t end)
+static bool segment_ends_whole(int fd, uint64_t end)
 {
 	enum { STEP = 2048 };
 	struct tfc__log_header header;
@@ -163,15 +164,15 @@ static bool ends_whole(int fd, uint64_t end)
 		for (uint64_t i = high - start; i-- > 0;)
 			if (chunk[i] == '#' && i + TFC__LOG_HEADER <= len &&
 			    tfc__log_header_read(chunk + i, &header) &&
-			    record_size(fd, start + i, end) == end - (start + i))
+			    segment_record_size(fd, start + i, end) == end - (start + i))
 				return true;
 	}
 	return false;
 }
 
 /* Opens the segment at `start`. 0 or an errno. */
-static int open_at(int dir_fd, const char *name, uint64_t start, int flags,
-		   struct tfc__log_segment *ret_segment, bool *ret_is_emptied)
+static int segment_open(int dir_fd, const char *name, uint64_t start, int flags,
+			struct tfc__log_segment *ret_segment, bool *ret_is_emptied)
 {
 	char path[TFC__LOG_PATH_SIZE];
 	struct stat status;
@@ -184,9 +185,9 @@ static int open_at(int dir_fd, const char *name, uint64_t start, int flags,
 		close(fd);
 		return error;
 	}
-	uint64_t end = (uint64_t)status.st_size, whole = ends_whole(fd, end) ? end : 0;
+	uint64_t end = (uint64_t)status.st_size, whole = segment_ends_whole(fd, end) ? end : 0;
 	for (uint64_t size = 1; whole < end && size; whole += size)
-		size = record_size(fd, whole, end);
+		size = segment_record_size(fd, whole, end);
 	*ret_segment = (struct tfc__log_segment){fd, start, whole, end};
 	*ret_is_emptied = start == 0 && end == 0 && status.st_mtim.tv_sec == 0;
 	return 0;
@@ -200,7 +201,7 @@ int tfc__log_open_newest(int dir_fd, const char *name, int flags,
 	uint64_t start = 0;
 	bool is_emptied = false;
 	int error;
-	while (!(error = open_at(dir_fd, name, start, flags, &next, &is_emptied))) {
+	while (!(error = segment_open(dir_fd, name, start, flags, &next, &is_emptied))) {
 		if (newest.fd >= 0)
 			close(newest.fd);
 		newest = next;

@@ -13,15 +13,15 @@ enum {
 #define NUMBER_BYTES 10                /* of 64 bits */
 #define ENTRY_BYTES (6 * NUMBER_BYTES) /* of a line in the table */
 
-static bool is_same(const struct tfc__reported *one, const struct tfc__reported *other)
+static bool reported_equal(const struct tfc__reported *one, const struct tfc__reported *other)
 {
 	return one->position == other->position && one->skip == other->skip;
 }
 
 /* The cursor behind a line that directly follows another one in the same record. */
-static void move_on(struct tfc__lines_cursor *cursor, uint32_t slot, uint64_t len)
+static void lines_cursor_advance(struct tfc__lines_cursor *cursor, uint32_t slot, uint64_t len)
 {
-	bool is_shared = is_same(&cursor->reported[0], &cursor->reported[1]);
+	bool is_shared = reported_equal(&cursor->reported[0], &cursor->reported[1]);
 	cursor->reported[slot].skip += len + 1;
 	if (is_shared)
 		cursor->reported[!slot] = cursor->reported[slot];
@@ -29,7 +29,7 @@ static void move_on(struct tfc__lines_cursor *cursor, uint32_t slot, uint64_t le
 
 /* ---- writing */
 
-static uint8_t *write_number(uint8_t *at, uint64_t number)
+static uint8_t *batch_write_number(uint8_t *at, uint64_t number)
 {
 	for (; number > 0x7f; number >>= 7)
 		*at++ = (uint8_t)(number | 0x80);
@@ -45,20 +45,21 @@ void tfc__line_batch_add(struct tfc__line_batch *batch, const struct tfc__line *
 	batch->count++;
 	if (!begin)
 		return;
-	move_on(&cursor, slot, line->len);
+	lines_cursor_advance(&cursor, slot, line->len);
 	bool is_next = batch->count > 1 &&
-		       is_same(&cursor.reported[0], &line->cursor.reported[0]) &&
-		       is_same(&cursor.reported[1], &line->cursor.reported[1]);
+		       reported_equal(&cursor.reported[0], &line->cursor.reported[0]) &&
+		       reported_equal(&cursor.reported[1], &line->cursor.reported[1]);
 	uint64_t flags = (slot ? IS_STDERR : 0) | (line->is_partial ? IS_PARTIAL : 0) |
 			 (line->time_ns != batch->time_ns ? HAS_TIME : 0) |
 			 (is_next ? 0 : HAS_CURSOR);
-	at = write_number(at, line->len << FLAG_BITS | flags);
+	at = batch_write_number(at, line->len << FLAG_BITS | flags);
 	if (flags & HAS_TIME)
-		at = write_number(at, line->time_ns - batch->time_ns);
+		at = batch_write_number(at, line->time_ns - batch->time_ns);
 	for (uint32_t i = 0; i < 2 && !is_next; i++) {
 		const struct tfc__reported *reported = &line->cursor.reported[i];
-		at = write_number(at, reported->position - batch->cursor.reported[i].position);
-		at = write_number(at, reported->skip);
+		at = batch_write_number(at,
+					reported->position - batch->cursor.reported[i].position);
+		at = batch_write_number(at, reported->skip);
 	}
 	tfc__buf_grow(&batch->table, (size_t)(at - begin));
 	tfc__buf_add(&batch->text, line->data, line->len);
@@ -97,7 +98,7 @@ void tfc__line_batch_read(struct tfc__line_batch_reader *reader, const void *tex
 	};
 }
 
-static bool read_number(struct tfc__line_batch_reader *reader, uint64_t *ret_number)
+static bool batch_read_number(struct tfc__line_batch_reader *reader, uint64_t *ret_number)
 {
 	uint64_t number = 0;
 	for (unsigned shift = 0; shift < 64 && reader->table < reader->table_end; shift += 7) {
@@ -113,12 +114,13 @@ static bool read_number(struct tfc__line_batch_reader *reader, uint64_t *ret_num
 	return false;
 }
 
-static bool read_cursor(struct tfc__line_batch_reader *reader)
+static bool batch_read_cursor(struct tfc__line_batch_reader *reader)
 {
 	for (uint32_t i = 0; i < 2; i++) {
 		struct tfc__reported *reported = &reader->cursor.reported[i];
 		uint64_t moved;
-		if (!read_number(reader, &moved) || !read_number(reader, &reported->skip))
+		if (!batch_read_number(reader, &moved) ||
+		    !batch_read_number(reader, &reported->skip))
 			return false;
 		reported->position += moved;
 	}
@@ -130,16 +132,16 @@ int tfc__line_batch_next(struct tfc__line_batch_reader *reader, struct tfc__line
 	uint64_t head, waited = 0;
 	if (reader->table == reader->table_end)
 		return reader->text == reader->text_end ? 0 : TFC_EPARSE;
-	if (!read_number(reader, &head))
+	if (!batch_read_number(reader, &head))
 		return TFC_EPARSE;
 	uint64_t len = head >> FLAG_BITS;
 	uint32_t slot = head & IS_STDERR ? 1 : 0;
 	if (len > TFC__LINE_MAX || len >= (size_t)(reader->text_end - reader->text) ||
-	    reader->text[len] != '\n' || (head & HAS_TIME && !read_number(reader, &waited)))
+	    reader->text[len] != '\n' || (head & HAS_TIME && !batch_read_number(reader, &waited)))
 		return TFC_EPARSE;
 	if (!(head & HAS_CURSOR))
-		move_on(&reader->cursor, slot, len);
-	else if (!read_cursor(reader))
+		lines_cursor_advance(&reader->cursor, slot, len);
+	else if (!batch_read_cursor(reader))
 		return TFC_EPARSE;
 	reader->time_ns += waited;
 	*ret_line = (struct tfc__line){

@@ -16,12 +16,12 @@ void tfc__lines_init(struct tfc__lines *lines, const struct tfc__lines_cursor *c
 	lines->position = out < err ? out : err;
 }
 
-static bool is_between_records(const struct tfc__lines *lines)
+static bool lines_is_between_records(const struct tfc__lines *lines)
 {
 	return lines->at >= lines->record.len && !lines->is_gap_waiting;
 }
 
-static uint32_t slot_of(const tfc_log_record *record)
+static uint32_t record_slot(const tfc_log_record *record)
 {
 	return record->stream == TFC_STREAM_STDERR;
 }
@@ -30,10 +30,10 @@ static uint32_t slot_of(const tfc_log_record *record)
 void tfc__lines_park(struct tfc__lines *lines)
 {
 	const tfc_log_record *record = &lines->record;
-	if (!is_between_records(lines)) {
+	if (!lines_is_between_records(lines)) {
 		lines->position = record->position;
 		if (record->stream != TFC_STREAM_GAP)
-			lines->begin.reported[slot_of(record)] =
+			lines->begin.reported[record_slot(record)] =
 				(struct tfc__reported){record->position, lines->at};
 	}
 	tfc__log_source_close(lines->source);
@@ -66,7 +66,7 @@ void tfc__lines_fini(struct tfc__lines *lines)
 		tfc__buf_fini(&lines->rest[i].text);
 }
 
-static void drop_reported(struct tfc__lines *lines)
+static void lines_drop_flushed(struct tfc__lines *lines)
 {
 	if (lines->flushed)
 		tfc__buf_fini(&lines->flushed->text);
@@ -79,10 +79,10 @@ size_t tfc__lines_bytes(const struct tfc__lines *lines)
 	       (lines->source ? SOURCE_BYTES : 0);
 }
 
-/* The bytes of the record that were returned before the cursor was taken. */
-static uint64_t reported_of(const struct tfc__lines *lines, const tfc_log_record *record)
+/* The bytes of the record that were returned before the cursor was made. */
+static uint64_t lines_reported_bytes(const struct tfc__lines *lines, const tfc_log_record *record)
 {
-	const struct tfc__reported *reported = &lines->begin.reported[slot_of(record)];
+	const struct tfc__reported *reported = &lines->begin.reported[record_slot(record)];
 	if (record->position < reported->position)
 		return record->len;
 	if (record->position > reported->position || reported->skip < record->len)
@@ -91,13 +91,13 @@ static uint64_t reported_of(const struct tfc__lines *lines, const tfc_log_record
 }
 
 /* A gap belongs to both streams: it was returned if either stream has been returned to its end. */
-static bool is_missing_reported(const struct tfc__lines *lines, uint64_t end)
+static bool lines_gap_is_reported(const struct tfc__lines *lines, uint64_t end)
 {
 	return end <= lines->begin.reported[0].position || end <= lines->begin.reported[1].position;
 }
 
 /* Reads the next record: 1, 0 when there is none, or an error. */
-static int read_record(struct tfc__lines *lines, tfc_error *error)
+static int lines_read_record(struct tfc__lines *lines, tfc_error *error)
 {
 	if (!lines->source)
 		return 0;
@@ -111,7 +111,7 @@ static int read_record(struct tfc__lines *lines, tfc_error *error)
 	}
 	/* A reader that begins at the oldest record does not report what came before it. Otherwise
 	 * the gap replaces the record, which is read again after the gap. */
-	if (record->position > lines->position && !is_missing_reported(lines, record->position)) {
+	if (record->position > lines->position && !lines_gap_is_reported(lines, record->position)) {
 		uint64_t from = lines->position;
 		*record = (tfc_log_record){.size = sizeof(*record),
 					   .stream = TFC_STREAM_GAP,
@@ -134,10 +134,10 @@ static int read_record(struct tfc__lines *lines, tfc_error *error)
 		return 0;
 	}
 	if (record->stream != TFC_STREAM_GAP) {
-		lines->at = reported_of(lines, record);
+		lines->at = lines_reported_bytes(lines, record);
 	} else {
 		lines->at = record->len;
-		lines->is_gap_waiting = !is_missing_reported(lines, record->next);
+		lines->is_gap_waiting = !lines_gap_is_reported(lines, record->next);
 	}
 	return 1;
 }
@@ -147,7 +147,7 @@ struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines)
 {
 	struct tfc__reported here = {lines->position, 0};
 	struct tfc__lines_cursor cursor;
-	if (!is_between_records(lines))
+	if (!lines_is_between_records(lines))
 		here = (struct tfc__reported){lines->record.position,
 					      lines->is_gap_waiting ? 0 : lines->at};
 	for (size_t i = 0; i < 2; i++) {
@@ -161,8 +161,8 @@ struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines)
 	return cursor;
 }
 
-static int take_unfinished(struct tfc__lines *lines, struct tfc__partial_line *rest,
-			   struct tfc__line *line)
+static int lines_return_unfinished(struct tfc__lines *lines, struct tfc__partial_line *rest,
+				   struct tfc__line *line)
 {
 	lines->flushed = rest;
 	*line = (struct tfc__line){
@@ -178,15 +178,15 @@ static int take_unfinished(struct tfc__lines *lines, struct tfc__partial_line *r
 
 int tfc__lines_flush(struct tfc__lines *lines, struct tfc__line *ret_line)
 {
-	drop_reported(lines);
+	lines_drop_flushed(lines);
 	for (size_t i = 0; i < 2; i++)
 		if (lines->rest[i].text.len)
-			return take_unfinished(lines, &lines->rest[i], ret_line);
+			return lines_return_unfinished(lines, &lines->rest[i], ret_line);
 	return 0;
 }
 
 /* On failure nothing is consumed: the next call finds everything unchanged. */
-static bool extend(struct tfc__partial_line *rest, const char *data, uint64_t len)
+static bool partial_line_add(struct tfc__partial_line *rest, const char *data, uint64_t len)
 {
 	tfc__buf_add(&rest->text, data, len);
 	bool is_done = !rest->text.is_failed;
@@ -198,13 +198,13 @@ static bool extend(struct tfc__partial_line *rest, const char *data, uint64_t le
  * Consumes bytes of the record up to a newline or the maximum length of a line. The text in `rest`
  * belongs in front of them.
  */
-static int take_line(struct tfc__lines *lines, struct tfc__line *line)
+static int lines_return_line(struct tfc__lines *lines, struct tfc__line *line)
 {
 	const tfc_log_record *record = &lines->record;
-	struct tfc__partial_line *rest = &lines->rest[slot_of(record)];
+	struct tfc__partial_line *rest = &lines->rest[record_slot(record)];
 	if (rest->text.len && rest->attempt != record->attempt)
-		return take_unfinished(lines, rest,
-				       line); /* a later attempt does not complete it */
+		return lines_return_unfinished(lines, rest,
+					       line); /* a later attempt does not complete it */
 	const char *data = record->data + lines->at;
 	uint64_t left = record->len - lines->at;
 	uint64_t room = TFC__LINE_MAX - rest->text.len;
@@ -218,7 +218,7 @@ static int take_line(struct tfc__lines *lines, struct tfc__line *line)
 	bool is_full = !newline && left > room;
 	uint64_t len = newline ? (uint64_t)(newline - data) : most;
 	bool is_whole = newline || is_full, is_first = rest->text.len == 0;
-	if ((!is_whole || !is_first) && !extend(rest, data, len))
+	if ((!is_whole || !is_first) && !partial_line_add(rest, data, len))
 		return TFC_ENOMEM;
 	if (!is_whole) { /* the remaining record is the beginning of a line */
 		if (is_first)
@@ -247,7 +247,7 @@ static int take_line(struct tfc__lines *lines, struct tfc__line *line)
 }
 
 /* A gap ends the unfinished lines before it: the text behind the gap is another line. */
-static int take_gap(struct tfc__lines *lines, struct tfc__line *line)
+static int lines_return_gap(struct tfc__lines *lines, struct tfc__line *line)
 {
 	if (tfc__lines_flush(lines, line))
 		return 1;
@@ -266,15 +266,15 @@ int tfc__lines_next(struct tfc__lines *lines, uint64_t until, tfc_error *error,
 		    struct tfc__line *ret_line)
 {
 	int code = 0;
-	drop_reported(lines);
+	lines_drop_flushed(lines);
 	while (code == 0) {
 		if (lines->is_gap_waiting)
-			return take_gap(lines, ret_line);
+			return lines_return_gap(lines, ret_line);
 		if (lines->at < lines->record.len) {
-			code = take_line(lines, ret_line);
+			code = lines_return_line(lines, ret_line);
 			continue;
 		}
-		code = lines->position < until ? read_record(lines, error) : 0;
+		code = lines->position < until ? lines_read_record(lines, error) : 0;
 		if (code <= 0)
 			return code;
 		code = 0;

@@ -36,18 +36,19 @@ struct local_log {
 
 /* ---- watching */
 
-static struct tfc__link *watch_bucket(const struct tfc__log_dir *dir, const char *name, size_t len)
+static struct tfc__link *log_dir_bucket(const struct tfc__log_dir *dir, const char *name,
+					size_t len)
 {
 	return &dir->buckets[tfc__text_hash(name, len) % WATCH_BUCKETS];
 }
 
-static void wake_reader(struct local_log *log)
+static void local_log_wake(struct local_log *log)
 {
 	if (log->source.wake)
 		log->source.wake(log->source.user);
 }
 
-static void on_inotify(struct tfc__io *io, uint32_t events)
+static void log_dir_on_inotify(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__log_dir *dir = tfc__container_of(io, struct tfc__log_dir, inotify);
 	char buf[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -57,7 +58,7 @@ static void on_inotify(struct tfc__io *io, uint32_t events)
 		at += (ssize_t)(sizeof(*event) + event->len);
 		if (event->mask & IN_Q_OVERFLOW || !event->len) {
 			TFC__LIST_EACH (link, &dir->sources)
-				wake_reader(tfc__container_of(link, struct local_log, link));
+				local_log_wake(tfc__container_of(link, struct local_log, link));
 			continue;
 		}
 		/* A segment file has grown; its name is "worker-0.OFFSET.log". */
@@ -65,15 +66,15 @@ static void on_inotify(struct tfc__io *io, uint32_t events)
 		while (end && end > file && *--end != '.')
 			;
 		size_t name_len = end ? (size_t)(end - file) : 0;
-		TFC__LIST_EACH (link, watch_bucket(dir, file, name_len)) {
+		TFC__LIST_EACH (link, log_dir_bucket(dir, file, name_len)) {
 			struct local_log *log = tfc__container_of(link, struct local_log, watch);
 			if (strncmp(log->name, file, name_len) == 0 && log->name[name_len] == '\0')
-				wake_reader(log);
+				local_log_wake(log);
 		}
 	}
 }
 
-static void close_inotify(struct tfc__log_dir *dir)
+static void log_dir_close_inotify(struct tfc__log_dir *dir)
 {
 	if (!dir->inotify.ctx)
 		return;
@@ -81,7 +82,7 @@ static void close_inotify(struct tfc__log_dir *dir)
 	tfc__fd_close(&dir->inotify_fd);
 }
 
-static int begin_watching(struct tfc__log_dir *dir, tfc_error *error)
+static int log_dir_watch(struct tfc__log_dir *dir, tfc_error *error)
 {
 	if (!dir->buckets) {
 		dir->buckets = malloc(WATCH_BUCKETS * sizeof(*dir->buckets));
@@ -96,7 +97,7 @@ static int begin_watching(struct tfc__log_dir *dir, tfc_error *error)
 			return tfc__fail_errno(
 				error, "log", errno,
 				"cannot follow logs (limit fs.inotify.max_user_instances)");
-		int code = tfc__io_open(&dir->inotify, dir->ctx, fd, EPOLLIN, on_inotify);
+		int code = tfc__io_open(&dir->inotify, dir->ctx, fd, EPOLLIN, log_dir_on_inotify);
 		if (code < 0) {
 			*error = *tfc__ctx_error(dir->ctx);
 			close(fd);
@@ -111,13 +112,13 @@ static int begin_watching(struct tfc__log_dir *dir, tfc_error *error)
 }
 
 /* Without a watch the output is only read at the end of each attempt. */
-static int watch_log(struct local_log *log, tfc_error *error)
+static int local_log_watch(struct local_log *log, tfc_error *error)
 {
 	struct tfc__log_dir *dir = log->dir;
 	if (dir->is_complete || dir->is_unwatchable)
 		return TFC_OK;
 	tfc_error why = TFC_ERROR_INIT;
-	int code = dir->watch_count ? TFC_OK : begin_watching(dir, &why);
+	int code = dir->watch_count ? TFC_OK : log_dir_watch(dir, &why);
 	if (code == TFC_ENOMEM)
 		return tfc__fail_nomem(error, "log");
 	dir->is_unwatchable = code < 0;
@@ -126,12 +127,12 @@ static int watch_log(struct local_log *log, tfc_error *error)
 			 "%s; output is read only when an attempt ends", why.text);
 		return TFC_OK;
 	}
-	tfc__list_append(watch_bucket(dir, log->name, strlen(log->name)), &log->watch);
+	tfc__list_append(log_dir_bucket(dir, log->name, strlen(log->name)), &log->watch);
 	dir->watch_count++;
 	return TFC_OK;
 }
 
-static void unwatch_log(struct local_log *log)
+static void local_log_unwatch(struct local_log *log)
 {
 	struct tfc__log_dir *dir = log->dir;
 	if (tfc__list_is_empty(&log->watch))
@@ -140,7 +141,7 @@ static void unwatch_log(struct local_log *log)
 	if (--dir->watch_count)
 		return;
 	if (dir->is_complete)
-		close_inotify(dir);
+		log_dir_close_inotify(dir);
 	else
 		inotify_rm_watch(dir->inotify.fd, dir->watch);
 }
@@ -159,7 +160,7 @@ void tfc__log_dir_complete(struct tfc__log_dir *dir)
 {
 	dir->is_complete = true;
 	if (dir->watch_count == 0)
-		close_inotify(dir);
+		log_dir_close_inotify(dir);
 }
 
 void tfc__log_dir_fini(struct tfc__log_dir *dir)
@@ -168,20 +169,20 @@ void tfc__log_dir_fini(struct tfc__log_dir *dir)
 		return;
 	TFC__LIST_EACH (link, &dir->sources) {
 		struct local_log *log = tfc__container_of(link, struct local_log, link);
-		unwatch_log(log);
+		local_log_unwatch(log);
 		tfc__list_remove(link);
 		*dir->open_count -= log->log != NULL;
 		log->dir = NULL;
 		log->is_left = true;
 	}
-	close_inotify(dir);
+	log_dir_close_inotify(dir);
 	free(dir->buckets);
 	dir->buckets = NULL;
 }
 
 /* ---- reading */
 
-static void close_files(struct local_log *log)
+static void local_log_close_file(struct local_log *log)
 {
 	if (!log->log)
 		return;
@@ -206,23 +207,23 @@ static int local_log_next(void *source, tfc_log_record *record, tfc_error *error
 	}
 	int code = tfc_log_next(log->log, record, error);
 	if (code == 0 && log->dir && *log->dir->open_count > OPEN_LOGS_MAX)
-		close_files(log);
+		local_log_close_file(log);
 	return code;
 }
 
 static void local_log_close(void *source)
 {
 	struct local_log *log = source;
-	close_files(log);
+	local_log_close_file(log);
 	if (log->dir)
-		unwatch_log(log);
+		local_log_unwatch(log);
 	tfc__list_remove(&log->link);
 	free(log->path);
 	free(log);
 }
 
-static struct local_log *new_log(const char *path, const char *name, uint64_t position,
-				 tfc_error *error)
+static struct local_log *local_log_new(const char *path, const char *name, uint64_t position,
+				       tfc_error *error)
 {
 	static const struct tfc__log_source_ops ops = {local_log_next, local_log_close};
 	struct local_log *log = calloc(1, sizeof(*log));
@@ -244,19 +245,19 @@ static struct local_log *new_log(const char *path, const char *name, uint64_t po
 struct tfc__log_source *tfc__log_file_open(const char *path, const char *name, uint64_t position,
 					   tfc_error *error)
 {
-	struct local_log *log = new_log(path, name, position, error);
+	struct local_log *log = local_log_new(path, name, position, error);
 	return log ? &log->source : NULL;
 }
 
 struct tfc__log_source *tfc__log_dir_open(struct tfc__log_dir *dir, const char *name,
 					  uint64_t position, tfc_error *error)
 {
-	struct local_log *log = new_log(dir->path, name, position, error);
+	struct local_log *log = local_log_new(dir->path, name, position, error);
 	if (!log)
 		return NULL;
 	log->dir = dir;
 	tfc__list_append(&dir->sources, &log->link);
-	if (watch_log(log, error) == TFC_OK)
+	if (local_log_watch(log, error) == TFC_OK)
 		return &log->source;
 	local_log_close(log);
 	return NULL;

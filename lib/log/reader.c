@@ -65,7 +65,7 @@ void tfc_log_close(tfc_log *log)
 	free(log);
 }
 
-static int open_segment(tfc_log *log, uint64_t segment)
+static int reader_open_segment(tfc_log *log, uint64_t segment)
 {
 	char path[TFC__LOG_PATH_SIZE];
 	tfc__log_segment_name(path, log->name, segment);
@@ -84,7 +84,7 @@ static int open_segment(tfc_log *log, uint64_t segment)
  * Whether the segment is new and empty. A segment that the writer emptied has another mtime
  * (writer.c). On a file system without birth times the answer is false.
  */
-static bool is_fresh(int fd)
+static bool segment_is_fresh(int fd)
 {
 	struct statx status;
 	return statx(fd, "", AT_EMPTY_PATH, STATX_SIZE | STATX_MTIME | STATX_BTIME, &status) == 0 &&
@@ -98,16 +98,16 @@ static bool is_fresh(int fd)
  * which may hold thousands of other logs. False: there is no log yet, because rotation empties the
  * first segment and never removes it.
  */
-static bool try_first_segment(tfc_log *log)
+static bool reader_open_first(tfc_log *log)
 {
 	struct stat status;
-	int failed = open_segment(log, 0);
+	int failed = reader_open_segment(log, 0);
 	if (failed)
 		return failed != ENOENT;
 	if (fstat(log->fd, &status) == 0 && status.st_size > 0 &&
 	    log->position <= (uint64_t)status.st_size)
 		return true;
-	if (log->position == 0 && is_fresh(log->fd))
+	if (log->position == 0 && segment_is_fresh(log->fd))
 		return true;
 	close(log->fd);
 	log->fd = -1;
@@ -118,7 +118,7 @@ static bool try_first_segment(tfc_log *log)
  * There is no record at `position` in the current segment: finds the segment that has it. 1:
  * *record is a gap; 0: nothing there yet, or another segment was opened (*ret_is_open).
  */
-static int seek(tfc_log *log, tfc_log_record *record, tfc_error *error, bool *ret_is_open)
+static int reader_seek(tfc_log *log, tfc_log_record *record, tfc_error *error, bool *ret_is_open)
 {
 	struct tfc__log_segments segments;
 	struct stat status;
@@ -128,7 +128,7 @@ static int seek(tfc_log *log, tfc_log_record *record, tfc_error *error, bool *re
 		return tfc__fail_errno(error, "log", failed,
 				       "cannot read the directory of log \"%s\"", log->name);
 	if (segments.at_or_before != UINT64_MAX) {
-		failed = open_segment(log, segments.at_or_before);
+		failed = reader_open_segment(log, segments.at_or_before);
 		if (failed && failed != ENOENT)
 			return tfc__fail_errno(error, "log", failed, "cannot read log \"%s\"",
 					       log->name);
@@ -143,7 +143,7 @@ static int seek(tfc_log *log, tfc_log_record *record, tfc_error *error, bool *re
 		return 0;
 	if (log->position == 0 && !log->is_sought) { /* 0 means the oldest record: no gap */
 		log->position = segments.after;
-		*ret_is_open = open_segment(log, segments.after) == 0;
+		*ret_is_open = reader_open_segment(log, segments.after) == 0;
 		return 0;
 	}
 	record->stream = TFC_STREAM_GAP;
@@ -158,7 +158,7 @@ static int seek(tfc_log *log, tfc_log_record *record, tfc_error *error, bool *re
 }
 
 /* Reads until the chunk has `size` bytes; false when the file has fewer. */
-static bool have(tfc_log *log, size_t size)
+static bool reader_fill(tfc_log *log, size_t size)
 {
 	if (log->end - log->begin >= size)
 		return true;
@@ -177,7 +177,7 @@ static bool have(tfc_log *log, size_t size)
 	return true;
 }
 
-static int fail_damaged(const tfc_log *log, tfc_error *error)
+static int reader_fail_damaged(const tfc_log *log, tfc_error *error)
 {
 	char path[TFC__LOG_PATH_SIZE];
 	tfc__log_segment_name(path, log->name, log->segment);
@@ -186,23 +186,23 @@ static int fail_damaged(const tfc_log *log, tfc_error *error)
 }
 
 /* 1: a record; 0: no complete record here. */
-static int read_record(tfc_log *log, tfc_log_record *record, tfc_error *error)
+static int reader_read_record(tfc_log *log, tfc_log_record *record, tfc_error *error)
 {
 	struct tfc__log_header header;
-	if (log->fd < 0 || !have(log, TFC__LOG_HEADER))
+	if (log->fd < 0 || !reader_fill(log, TFC__LOG_HEADER))
 		return 0;
 	if (!tfc__log_header_read(log->chunk + log->begin, &header))
-		return fail_damaged(log, error);
+		return reader_fail_damaged(log, error);
 	bool is_gap = header.stream == 'g';
 	size_t size = TFC__LOG_HEADER + (is_gap ? 0 : (size_t)header.len);
-	if (!have(log, size))
+	if (!reader_fill(log, size))
 		return 0;
 	if (!is_gap && log->chunk[log->begin + size - 1] != '\n') {
 		size++;
-		if (!have(log, size))
+		if (!reader_fill(log, size))
 			return 0;
 		if (log->chunk[log->begin + size - 1] != '\n')
-			return fail_damaged(log, error);
+			return reader_fail_damaged(log, error);
 	}
 	record->stream = header.stream == 'o'   ? TFC_STREAM_STDOUT
 			 : header.stream == 'e' ? TFC_STREAM_STDERR
@@ -222,7 +222,7 @@ static int read_record(tfc_log *log, tfc_log_record *record, tfc_error *error)
  * Whether nothing more is written to this segment: it was removed or emptied, or another one
  * follows.
  */
-static bool is_finished(const tfc_log *log)
+static bool reader_segment_is_finished(const tfc_log *log)
 {
 	struct stat status;
 	char path[TFC__LOG_PATH_SIZE];
@@ -230,7 +230,7 @@ static bool is_finished(const tfc_log *log)
 	    (uint64_t)status.st_size < log->position - log->segment)
 		return true;
 	if (log->position == log->segment)
-		return log->segment == 0 && !is_fresh(log->fd); /* may have been emptied */
+		return log->segment == 0 && !segment_is_fresh(log->fd); /* may have been emptied */
 	tfc__log_segment_name(path, log->name, log->position);
 	return faccessat(log->dir_fd, path, F_OK, 0) == 0;
 }
@@ -240,7 +240,7 @@ static bool is_finished(const tfc_log *log)
  * follow. In an older one it does not: the position lies within a record, or the file is damaged.
  * The writer may have added to the segment during the scan, so it is read once more.
  */
-static int take_incomplete(tfc_log *log, tfc_log_record *record, tfc_error *error)
+static int reader_read_incomplete(tfc_log *log, tfc_log_record *record, tfc_error *error)
 {
 	struct tfc__log_segments segments;
 	struct stat status;
@@ -249,8 +249,8 @@ static int take_incomplete(tfc_log *log, tfc_log_record *record, tfc_error *erro
 	    tfc__log_scan(log->dir_fd, log->name, log->position, &segments) != 0 ||
 	    segments.after == UINT64_MAX || segments.at_or_before != log->segment)
 		return 0;
-	int code = read_record(log, record, error);
-	return code ? code : fail_damaged(log, error);
+	int code = reader_read_record(log, record, error);
+	return code ? code : reader_fail_damaged(log, error);
 }
 
 int tfc_log_next(tfc_log *log, tfc_log_record *record, tfc_error *error)
@@ -260,17 +260,17 @@ int tfc_log_next(tfc_log *log, tfc_log_record *record, tfc_error *error)
 	if (!log || !record || record->size < sizeof(record->size))
 		return tfc__fail(error, TFC_EINVAL, "log", 0,
 				 "log or record is NULL, or record.size is not set");
-	if (log->fd < 0 && !try_first_segment(log))
+	if (log->fd < 0 && !reader_open_first(log))
 		return 0;
-	int code = read_record(log, &own, error);
-	for (int i = 0; code == 0 && i < 2 && is_finished(log); i++) {
-		code = seek(log, &own, error, &is_open);
+	int code = reader_read_record(log, &own, error);
+	for (int i = 0; code == 0 && i < 2 && reader_segment_is_finished(log); i++) {
+		code = reader_seek(log, &own, error, &is_open);
 		if (code != 0 || !is_open)
 			break;
-		code = read_record(log, &own, error);
+		code = reader_read_record(log, &own, error);
 	}
 	if (code == 0)
-		code = take_incomplete(log, &own, error);
+		code = reader_read_incomplete(log, &own, error);
 	if (code == 1) {
 		log->is_sought = true;
 		own.size = record->size; /* the host's record may be of an older, shorter version */

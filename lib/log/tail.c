@@ -15,7 +15,7 @@
 
 #define TAIL_BYTES (UINT64_C(512) << 10) /* of a segment that are read for a tail */
 
-static int open_newest(const char *dir, const char *name, struct tfc__log_segment *ret_newest)
+static int log_open_newest(const char *dir, const char *name, struct tfc__log_segment *ret_newest)
 {
 	int fd = tfc__is_log_name(name) ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (fd < 0)
@@ -29,7 +29,7 @@ int tfc__log_newest(const char *dir, const char *name, uint64_t *ret_end, uint64
 {
 	struct tfc__log_segment newest;
 	struct stat status;
-	if (open_newest(dir, name, &newest) < 0)
+	if (log_open_newest(dir, name, &newest) < 0)
 		return -1;
 	int code = fstat(newest.fd, &status);
 	close(newest.fd);
@@ -44,7 +44,7 @@ int tfc__log_newest(const char *dir, const char *name, uint64_t *ret_end, uint64
 uint64_t tfc__log_end(const char *dir, const char *name)
 {
 	struct tfc__log_segment newest;
-	if (open_newest(dir, name, &newest) < 0)
+	if (log_open_newest(dir, name, &newest) < 0)
 		return 0;
 	close(newest.fd);
 	return newest.start + newest.whole;
@@ -61,7 +61,7 @@ struct tail {
 	struct tfc__buf partial[2];
 };
 
-static void finish_line(struct tail *tail, struct tfc__buf *line)
+static void tail_finish_line(struct tail *tail, struct tfc__buf *line)
 {
 	char *text = tfc__buf_steal(line);
 	if (!text) {
@@ -73,7 +73,7 @@ static void finish_line(struct tail *tail, struct tfc__buf *line)
 	*slot = text;
 }
 
-static void add_output(struct tail *tail, const tfc_log_record *record)
+static void tail_add_record(struct tail *tail, const tfc_log_record *record)
 {
 	struct tfc__buf *line = &tail->partial[record->stream == TFC_STREAM_STDERR];
 	const char *at = record->data, *end = record->data + record->len;
@@ -82,13 +82,13 @@ static void add_output(struct tail *tail, const tfc_log_record *record)
 		tfc__buf_add(line, at, (size_t)((newline ? newline : end) - at));
 		if (!newline)
 			return;
-		finish_line(tail, line);
+		tail_finish_line(tail, line);
 		at = newline + 1;
 	}
 }
 
 /* Whether a record begins at `at` and a chain of records follows it to the end of the block. */
-static bool is_chain(const char *block, size_t len, size_t at)
+static bool is_record_chain(const char *block, size_t len, size_t at)
 {
 	struct tfc__log_header header;
 	bool is_record = false;
@@ -112,7 +112,7 @@ static bool is_chain(const char *block, size_t len, size_t at)
  * The position of the first record within the last TAIL_BYTES of a segment, or `start` when it is
  * smaller or has no record there. For a tail those bytes are enough, however large the log is.
  */
-static uint64_t tail_of_segment(int dir_fd, const char *name, uint64_t start, uint64_t size)
+static uint64_t tail_start_in_segment(int dir_fd, const char *name, uint64_t start, uint64_t size)
 {
 	char path[TFC__LOG_PATH_SIZE];
 	if (size <= TAIL_BYTES)
@@ -125,7 +125,7 @@ static uint64_t tail_of_segment(int dir_fd, const char *name, uint64_t start, ui
 	const char *newline = len > 0 ? memchr(block, '\n', (size_t)len) : NULL;
 	while (newline && found == start) {
 		size_t at = (size_t)(newline - block) + 1;
-		if (is_chain(block, (size_t)len, at))
+		if (is_record_chain(block, (size_t)len, at))
 			found = start + size - TAIL_BYTES + at;
 		newline = memchr(block + at, '\n', (size_t)len - at);
 	}
@@ -140,24 +140,24 @@ static uint64_t tail_start(const char *dir, const char *name)
 {
 	struct tfc__log_segments segments;
 	struct tfc__log_segment newest;
-	if (open_newest(dir, name, &newest) < 0)
+	if (log_open_newest(dir, name, &newest) < 0)
 		return 0;
 	close(newest.fd);
 	uint64_t start = newest.start;
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return start;
-	uint64_t from = tail_of_segment(fd, name, start, newest.size);
+	uint64_t from = tail_start_in_segment(fd, name, start, newest.size);
 	if (from == start && start > 0 && tfc__log_scan(fd, name, start - 1, &segments) == 0 &&
 	    segments.at_or_before != UINT64_MAX)
-		from = tail_of_segment(fd, name, segments.at_or_before,
-				       start - segments.at_or_before);
+		from = tail_start_in_segment(fd, name, segments.at_or_before,
+					     start - segments.at_or_before);
 	close(fd);
 	return from;
 }
 
-int tfc__log_tail(const char *dir, const char *name, uint32_t attempt, uint32_t lines,
-		  char ***ret_lines)
+int tfc__log_tail(const char *dir, const char *name, uint32_t attempt, uint32_t stream,
+		  uint32_t lines, char ***ret_lines)
 {
 	tfc_log *log;
 	tfc_log_record record = TFC_LOG_RECORD_INIT;
@@ -169,13 +169,14 @@ int tfc__log_tail(const char *dir, const char *name, uint32_t attempt, uint32_t 
 	tail.ring = calloc(tail.limit, sizeof(char *));
 	tail.is_failed = !tail.ring;
 	while (!tail.is_failed && (code = tfc_log_next(log, &record, NULL)) > 0)
-		if (record.stream != TFC_STREAM_GAP && (!attempt || record.attempt == attempt))
-			add_output(&tail, &record);
+		if (record.stream != TFC_STREAM_GAP && (!attempt || record.attempt == attempt) &&
+		    (!stream || record.stream == stream))
+			tail_add_record(&tail, &record);
 	tfc_log_close(log);
 	tail.is_failed |= code == TFC_ENOMEM;
 	for (int i = 0; i < 2 && !tail.is_failed; i++)
 		if (tail.partial[i].len)
-			finish_line(&tail, &tail.partial[i]);
+			tail_finish_line(&tail, &tail.partial[i]);
 
 	uint64_t first = tail.count > tail.limit ? tail.count - tail.limit : 0;
 	for (uint64_t i = first; i < tail.count; i++)

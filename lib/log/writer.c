@@ -15,7 +15,7 @@
  */
 #define LINE_WAIT_BYTES (2 * TFC__LOG_PAYLOAD_MAX)
 
-static int open_segment(struct tfc__log_writer *writer, uint64_t position, int flags)
+static int writer_open_segment(struct tfc__log_writer *writer, uint64_t position, int flags)
 {
 	char path[TFC__LOG_PATH_SIZE];
 	tfc__log_segment_name(path, writer->name, position);
@@ -28,7 +28,7 @@ static int open_segment(struct tfc__log_writer *writer, uint64_t position, int f
 	return 0;
 }
 
-static int continue_newest(struct tfc__log_writer *writer)
+static int writer_continue_newest(struct tfc__log_writer *writer)
 {
 	struct tfc__log_segment newest;
 	int error = tfc__log_open_newest(writer->dir_fd, writer->name, O_RDWR | O_APPEND, &newest);
@@ -51,9 +51,9 @@ int tfc__log_writer_open(struct tfc__log_writer *writer, const char *dir)
 	/*
 	 * Rotation empties the segment at 0 and never removes it, so its absence means a new log.
 	 */
-	int error = open_segment(writer, 0, O_CREAT | O_EXCL);
+	int error = writer_open_segment(writer, 0, O_CREAT | O_EXCL);
 	if (error == EEXIST)
-		error = continue_newest(writer);
+		error = writer_continue_newest(writer);
 	bool is_full = error == ENOSPC || error == EDQUOT || error == EIO || error == EFBIG;
 	return is_full ? 0 : error;
 }
@@ -62,7 +62,7 @@ int tfc__log_writer_open(struct tfc__log_writer *writer, const char *dir)
  * The segment at 0 is emptied, not removed: see tfc__log_writer_open. The mtime 0 distinguishes it
  * from a new segment for readers, whatever steps the clock makes.
  */
-static void remove_oldest(struct tfc__log_writer *writer)
+static void writer_remove_oldest(struct tfc__log_writer *writer)
 {
 	static const struct timespec long_ago[2];
 	struct tfc__log_segments segments;
@@ -91,7 +91,7 @@ static void remove_oldest(struct tfc__log_writer *writer)
 	}
 }
 
-static bool is_segment_full(const struct tfc__log_writer *writer)
+static bool writer_segment_is_full(const struct tfc__log_writer *writer)
 {
 	return writer->position - writer->segment >= writer->segment_bytes;
 }
@@ -101,24 +101,24 @@ static bool is_segment_full(const struct tfc__log_writer *writer)
  * is cut off again. A gap is written together with the next record and not alone: on a disk that
  * stays full, the little room at the end of the last block is kept for the last gap.
  */
-static bool write_records(struct tfc__log_writer *writer, const char *gap, const char *record,
-			  size_t record_size)
+static bool writer_write_records(struct tfc__log_writer *writer, const char *gap,
+				 const char *record, size_t record_size)
 {
 	struct iovec parts[2] = {{(void *)gap, gap ? TFC__LOG_HEADER : 0},
 				 {(void *)record, record_size}};
 	size_t size = parts[0].iov_len + record_size;
-	if (writer->fd < 0 && open_segment(writer, writer->position, O_CREAT) != 0)
+	if (writer->fd < 0 && writer_open_segment(writer, writer->position, O_CREAT) != 0)
 		return false;
 	/* A full segment waits for the ends of lines, but not without limit. */
 	uint64_t wait = LINE_WAIT_BYTES + writer->segment_bytes / 32;
 	bool is_overdue = writer->position - writer->segment >= writer->segment_bytes + wait;
 	bool is_mid_line = writer->is_mid_line[0] || writer->is_mid_line[1];
-	if (is_segment_full(writer) && (!is_mid_line || is_overdue)) {
+	if (writer_segment_is_full(writer) && (!is_mid_line || is_overdue)) {
 		int old = writer->fd;
 		/* On failure the old segment is kept; the next record tries again. */
-		if (open_segment(writer, writer->position, O_CREAT | O_EXCL) == 0) {
+		if (writer_open_segment(writer, writer->position, O_CREAT | O_EXCL) == 0) {
 			close(old);
-			remove_oldest(writer);
+			writer_remove_oldest(writer);
 		}
 	}
 	ssize_t written;
@@ -141,25 +141,26 @@ static bool write_records(struct tfc__log_writer *writer, const char *gap, const
  * Writes the record after a gap record for what was dropped before it. Size 0: the gap record
  * alone.
  */
-static bool write_after_gap(struct tfc__log_writer *writer, const char *record, size_t size)
+static bool writer_write_after_gap(struct tfc__log_writer *writer, const char *record, size_t size)
 {
 	char gap[TFC__LOG_HEADER];
 	struct tfc__log_header header = {tfc__wall(), 'g', writer->attempt, writer->gap};
 	if (header.len > TFC__LOG_LENGTH_MAX)
 		header.len = TFC__LOG_LENGTH_MAX;
 	tfc__log_header_write(gap, &header);
-	if (!write_records(writer, writer->gap ? gap : NULL, record, size))
+	if (!writer_write_records(writer, writer->gap ? gap : NULL, record, size))
 		return false;
 	writer->gap = 0;
 	return true;
 }
 
-static bool *mid_line_of(struct tfc__log_writer *writer, char stream)
+static bool *writer_mid_line(struct tfc__log_writer *writer, char stream)
 {
 	return &writer->is_mid_line[stream == 'e'];
 }
 
-static void append_record(struct tfc__log_writer *writer, char *record, size_t len, char stream)
+static void writer_append_record(struct tfc__log_writer *writer, char *record, size_t len,
+				 char stream)
 {
 	struct tfc__log_header header = {tfc__wall(), stream, writer->attempt, len};
 	size_t size = TFC__LOG_HEADER + len;
@@ -167,34 +168,35 @@ static void append_record(struct tfc__log_writer *writer, char *record, size_t l
 	tfc__log_header_write(record, &header);
 	if (!ends_line)
 		record[size++] = '\n';
-	if (!write_after_gap(writer, record, size)) {
+	if (!writer_write_after_gap(writer, record, size)) {
 		writer->gap += len;
 		writer->dropped += len;
 	}
-	*mid_line_of(writer, stream) = !ends_line;
+	*writer_mid_line(writer, stream) = !ends_line;
 }
 
 void tfc__log_append(struct tfc__log_writer *writer, char *record, size_t len, char stream)
 {
 	/* If the line that these bytes complete is all that keeps a full segment from rotation, its
 	 * end is written first and the rest goes into the next segment. */
-	bool is_other_mid_line = *mid_line_of(writer, stream == 'e' ? 'o' : 'e');
+	bool is_other_mid_line = *writer_mid_line(writer, stream == 'e' ? 'o' : 'e');
 	const char *payload = record + TFC__LOG_HEADER, *newline = NULL;
-	if (is_segment_full(writer) && !is_other_mid_line && *mid_line_of(writer, stream))
+	if (writer_segment_is_full(writer) && !is_other_mid_line &&
+	    *writer_mid_line(writer, stream))
 		newline = memchr(payload, '\n', len);
 	size_t head = newline ? (size_t)(newline - payload) + 1 : 0;
 	if (head && head < len) {
-		append_record(writer, record, head, stream);
+		writer_append_record(writer, record, head, stream);
 		record += head; /* the next header overwrites bytes that have been written */
 		len -= head;
 	}
-	append_record(writer, record, len, stream);
+	writer_append_record(writer, record, len, stream);
 }
 
 void tfc__log_writer_close(struct tfc__log_writer *writer)
 {
 	if (writer->gap)
-		write_after_gap(writer, NULL, 0);
+		writer_write_after_gap(writer, NULL, 0);
 	if (writer->fd >= 0)
 		close(writer->fd);
 	if (writer->dir_fd >= 0)

@@ -40,7 +40,7 @@ static bool is_word(const char *text, size_t len, const char *more)
 	return true;
 }
 
-static int check_address(const char *address, tfc_error *error)
+static int member_check_address(const char *address, tfc_error *error)
 {
 	static const char tcp[] = "tcp://";
 	const char *colon = strchr(address, ':');
@@ -75,14 +75,14 @@ int tfc__member_check_label(const char *label, tfc_error *error)
 	return TFC_OK;
 }
 
-static int compare_names(const char *a, const char *b)
+static int label_compare_names(const char *a, const char *b)
 {
 	size_t a_len = strcspn(a, "="), b_len = strcspn(b, "=");
 	int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
 	return order ? order : (a_len > b_len) - (a_len < b_len);
 }
 
-static int check_labels(const char *const *labels, tfc_error *error)
+static int member_check_labels(const char *const *labels, tfc_error *error)
 {
 	for (uint32_t i = 0; labels && labels[i]; i++) {
 		int code = tfc__member_check_label(labels[i], error);
@@ -91,7 +91,7 @@ static int check_labels(const char *const *labels, tfc_error *error)
 		if (i == TFC__LABELS_MAX)
 			return FAIL(error, "labels: a member has at most %d", TFC__LABELS_MAX);
 		for (uint32_t j = 0; j < i; j++)
-			if (compare_names(labels[i], labels[j]) == 0)
+			if (label_compare_names(labels[i], labels[j]) == 0)
 				return FAIL(error, "labels: duplicate label \"%.*s\"",
 					    (int)strcspn(labels[i], "="), labels[i]);
 	}
@@ -107,7 +107,7 @@ int tfc__member_check(const tfc_member_info *info, tfc_error *error)
 			    "name: must be 1 to %d letters, digits, '.', '_' and '-', a letter or "
 			    "digit first, not \"%.40s\"",
 			    NAME_MAX_LEN, info->name);
-	int code = info->address ? check_address(info->address, error) : TFC_OK;
+	int code = info->address ? member_check_address(info->address, error) : TFC_OK;
 	if (code < 0)
 		return code;
 	size_t len = info->node_id ? strlen(info->node_id) : 0;
@@ -118,14 +118,14 @@ int tfc__member_check(const tfc_member_info *info, tfc_error *error)
 	if (info->gpus > GPUS_MAX)
 		return FAIL(error, "gpus: must be a whole number from 0 to %d, not %u", GPUS_MAX,
 			    info->gpus);
-	return check_labels(info->labels, error);
+	return member_check_labels(info->labels, error);
 }
 
 /* ---- copies */
 
-static int compare_labels(const void *a, const void *b)
+static int label_compare(const void *a, const void *b)
 {
-	return compare_names(*(char *const *)a, *(char *const *)b);
+	return label_compare_names(*(char *const *)a, *(char *const *)b);
 }
 
 int tfc__labels_copy(const char *const *labels, char ***ret_labels)
@@ -140,7 +140,7 @@ int tfc__labels_copy(const char *const *labels, char ***ret_labels)
 		tfc__strv_fini(&copy);
 		return TFC_ENOMEM;
 	}
-	qsort(copy.items, copy.count, sizeof(copy.items[0]), compare_labels);
+	qsort(copy.items, copy.count, sizeof(copy.items[0]), label_compare);
 	*ret_labels = copy.items;
 	return TFC_OK;
 }

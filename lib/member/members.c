@@ -19,18 +19,12 @@ static void set_probe_timer(struct tfc__members *members)
 		tfc__timer_cancel(&members->timer);
 }
 
-/* Copies the state from the probe. */
-static void judge(struct tfc__members *members, struct tfc__member_row *row)
-{
-	tfc__members_set_state(members, row, row->probe.state);
-}
-
 static bool is_probed(const struct tfc__member_row *row)
 {
 	return !tfc__list_is_empty(&row->probe.link);
 }
 
-static void tick_probes(struct tfc__timer *timer)
+static void members_on_probe_timer(struct tfc__timer *timer)
 {
 	struct tfc__members *members = tfc__container_of(timer, struct tfc__members, timer);
 	bool was_cut_off = members->probes.is_cut_off;
@@ -49,7 +43,7 @@ static void tick_probes(struct tfc__timer *timer)
 		struct tfc__member_row *row = tfc__member_row_of(link);
 		if (!is_probed(row))
 			continue;
-		judge(members, row);
+		tfc__members_set_state(members, row, row->probe.state);
 		if (row->probe.is_due && members->prober)
 			members->prober->fn(members->prober, &row->member);
 		if (members->is_closed)
@@ -69,7 +63,7 @@ void tfc__members_received(struct tfc__members *members, struct tfc__member *mem
 	if (!is_probed(row))
 		return;
 	tfc__probe_received(&row->probe, tfc__now());
-	judge(members, row);
+	tfc__members_set_state(members, row, row->probe.state);
 }
 
 void tfc__members_broken(struct tfc__members *members, struct tfc__member *member, bool is_refused)
@@ -81,7 +75,7 @@ void tfc__members_broken(struct tfc__members *members, struct tfc__member *membe
 		tfc__probe_refused(&row->probe);
 	else
 		tfc__probe_broken(&row->probe);
-	judge(members, row);
+	tfc__members_set_state(members, row, row->probe.state);
 }
 
 void tfc__members_left(struct tfc__members *members, struct tfc__member *member)
@@ -106,8 +100,8 @@ tfc_membership *tfc__members_face(struct tfc__members *members)
 }
 
 /* Begins a function for a backend that concerns an existing member. */
-static int enter(tfc_membership *membership, const char *name, struct tfc__members **ret_members,
-		 struct tfc__member_row **ret_row)
+static int membership_enter(tfc_membership *membership, const char *name,
+			    struct tfc__members **ret_members, struct tfc__member_row **ret_row)
 {
 	struct tfc__members *members = membership ? tfc__members_of(membership) : NULL;
 	int code = tfc__ctx_enter(members ? members->ctx : NULL);
@@ -123,7 +117,7 @@ static int enter(tfc_membership *membership, const char *name, struct tfc__membe
 	return TFC_OK;
 }
 
-static int put_member(struct tfc__members *members, const tfc_member_info *info)
+static int members_put(struct tfc__members *members, const tfc_member_info *info)
 {
 	struct tfc__member_row *row = tfc__member_row_find(members, info->name);
 	bool is_new = !row;
@@ -161,7 +155,7 @@ int tfc_membership_put(tfc_membership *membership, const tfc_member_info *info)
 	code = tfc__options_copy(&known, sizeof(known), info, "member", "tfc_member_info", error);
 	if (code == TFC_OK)
 		code = tfc__member_check(&known, error);
-	if (code == TFC_OK && (code = put_member(members, &known)) == TFC_ENOMEM)
+	if (code == TFC_OK && (code = members_put(members, &known)) == TFC_ENOMEM)
 		tfc__fail_nomem(error, "member");
 	return code;
 }
@@ -170,7 +164,7 @@ int tfc_membership_remove(tfc_membership *membership, const char *name)
 {
 	struct tfc__members *members;
 	struct tfc__member_row *row;
-	int code = enter(membership, name, &members, &row);
+	int code = membership_enter(membership, name, &members, &row);
 	if (code < 0)
 		return code;
 	if (row->member.is_self)
@@ -197,7 +191,7 @@ int tfc_membership_set_state(tfc_membership *membership, const char *name, uint3
 {
 	struct tfc__members *members;
 	struct tfc__member_row *row;
-	int code = enter(membership, name, &members, &row);
+	int code = membership_enter(membership, name, &members, &row);
 	if (code < 0)
 		return code;
 	if (!(members->ops.flags & TFC_MEMBERSHIP_REPORTS_STATES))
@@ -214,7 +208,7 @@ int tfc_membership_set_state(tfc_membership *membership, const char *name, uint3
 
 /* ---- opening and closing */
 
-static void free_members(struct tfc__members *members)
+static void members_free(struct tfc__members *members)
 {
 	TFC__LIST_EACH (link, &members->all) {
 		tfc__member_row_free(tfc__member_row_of(link));
@@ -230,10 +224,11 @@ void tfc__members_keep(struct tfc__members *members)
 void tfc__members_drop(struct tfc__members *members)
 {
 	if (--members->busy == 0 && members->is_closed)
-		free_members(members);
+		members_free(members);
 }
 
-static int add_self(struct tfc__members *members, const tfc_member_info *self, tfc_error *error)
+static int members_add_self(struct tfc__members *members, const tfc_member_info *self,
+			    tfc_error *error)
 {
 	struct tfc__member_row *row;
 	int code = tfc__member_check(self, error);
@@ -254,8 +249,8 @@ static int add_self(struct tfc__members *members, const tfc_member_info *self, t
 	return TFC_OK;
 }
 
-static int start_backend(struct tfc__members *members, const struct tfc__members_options *options,
-			 tfc_error *error)
+static int members_start_backend(struct tfc__members *members,
+				 const struct tfc__members_options *options, tfc_error *error)
 {
 	int code = tfc__options_copy(&members->ops, sizeof(members->ops), options->ops, "member",
 				     "tfc_membership_ops", error);
@@ -290,11 +285,11 @@ int tfc__members_open(tfc_ctx *ctx, const struct tfc__members_options *options, 
 	tfc__names_init(&members->names);
 	tfc__observers_init(&members->watches);
 	tfc__work_init(&members->reporting, ctx, tfc__members_report);
-	tfc__timer_init(&members->timer, ctx, tick_probes);
+	tfc__timer_init(&members->timer, ctx, members_on_probe_timer);
 	tfc__probes_init(&members->probes, &options->times);
-	int code = add_self(members, options->self, error);
+	int code = members_add_self(members, options->self, error);
 	if (code == TFC_OK)
-		code = start_backend(members, options, error);
+		code = members_start_backend(members, options, error);
 	if (code < 0) {
 		tfc__members_close(members);
 		return code;
@@ -319,5 +314,5 @@ void tfc__members_close(struct tfc__members *members)
 	tfc__timer_cancel(&members->timer);
 	tfc__observers_close(&members->watches);
 	if (!members->busy)
-		free_members(members);
+		members_free(members);
 }

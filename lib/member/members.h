@@ -1,6 +1,6 @@
 /*
  * The table of members, as its files share it: opening, probes and backends (members.c), rows
- * (rows.c), observers (report.c).
+ * and the reports of their changes (rows.c).
  */
 #ifndef TFC_MEMBER_MEMBERS_H
 #define TFC_MEMBER_MEMBERS_H
@@ -67,8 +67,6 @@ int tfc__member_row_add(struct tfc__members *members, const tfc_member_info *inf
 int tfc__member_row_set(struct tfc__members *members, struct tfc__member_row *row,
 			const tfc_member_info *info);
 void tfc__member_row_free(struct tfc__member_row *row);
-
-/* ---- report.c */
 
 /* Marks a change of the row to be reported. It is merged with a change that was not reported
  * yet. */

@@ -62,7 +62,7 @@ void tfc__probe_left(struct tfc__probe *probe)
 	probe->state = TFC_MEMBER_LEFT;
 }
 
-static bool is_silent(const struct tfc__probe *probe, uint64_t length, uint64_t now)
+static bool probe_is_silent(const struct tfc__probe *probe, uint64_t length, uint64_t now)
 {
 	return now - probe->received_at >= length;
 }
@@ -76,7 +76,7 @@ static bool are_too_many_silent(const struct tfc__probes *probes, uint64_t now)
 		if (probe->state == TFC_MEMBER_DOWN || probe->state == TFC_MEMBER_LEFT)
 			continue;
 		all++;
-		silent += is_silent(probe, probes->times.suspect_ns, now);
+		silent += probe_is_silent(probe, probes->times.suspect_ns, now);
 	}
 	return silent >= 2 && 3 * silent > all;
 }
@@ -99,11 +99,12 @@ void tfc__probes_tick(struct tfc__probes *probes, uint64_t now)
 		struct tfc__probe *probe = probe_of(link);
 		bool is_there = probe->state == TFC_MEMBER_ALIVE ||
 				probe->state == TFC_MEMBER_SUSPECT;
-		probe->is_due = is_there && is_silent(probe, times->period_ns / 2, now);
-		if (probe->state == TFC_MEMBER_ALIVE && is_silent(probe, times->suspect_ns, now))
+		probe->is_due = is_there && probe_is_silent(probe, times->period_ns / 2, now);
+		if (probe->state == TFC_MEMBER_ALIVE &&
+		    probe_is_silent(probe, times->suspect_ns, now))
 			probe->state = TFC_MEMBER_SUSPECT;
 		else if (probe->state == TFC_MEMBER_SUSPECT && !probes->is_cut_off &&
-			 is_silent(probe, times->down_ns, now))
+			 probe_is_silent(probe, times->down_ns, now))
 			probe->state = TFC_MEMBER_DOWN;
 	}
 	probes->next_at = now + times->period_ns;

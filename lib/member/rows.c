@@ -72,12 +72,12 @@ void tfc__member_row_free(struct tfc__member_row *row)
 	free(row);
 }
 
-static bool is_same_text(const char *a, const char *b)
+static bool member_text_equal(const char *a, const char *b)
 {
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static void swap_text(char **field, char **text)
+static void member_swap_text(char **field, char **text)
 {
 	char *older = *field;
 	*field = *text;
@@ -85,7 +85,7 @@ static void swap_text(char **field, char **text)
 }
 
 /* Sets the capacity and acquires `labels`. Returns whether anything has changed. */
-static bool set_offer(struct tfc__member *member, const tfc_member_info *info, char **labels)
+static bool member_set_offer(struct tfc__member *member, const tfc_member_info *info, char **labels)
 {
 	bool is_same = member->slots == info->slots && member->memory_bytes == info->memory_bytes &&
 		       member->gpus == info->gpus && tfc__labels_equal(member->labels, labels);
@@ -98,8 +98,8 @@ static bool set_offer(struct tfc__member *member, const tfc_member_info *info, c
 }
 
 /* Replaces the backend's values by those from the member itself or given to this node. */
-static tfc_member_info amend(const struct tfc__members *members, const struct tfc__member_row *row,
-			     const tfc_member_info *info)
+static tfc_member_info row_amend(const struct tfc__members *members,
+				 const struct tfc__member_row *row, const tfc_member_info *info)
 {
 	tfc_member_info amended = *info;
 	const struct tfc__member *member = &row->member;
@@ -124,7 +124,7 @@ int tfc__member_row_set(struct tfc__members *members, struct tfc__member_row *ro
 			const tfc_member_info *info)
 {
 	struct tfc__member *member = &row->member;
-	const tfc_member_info offered = amend(members, row, info);
+	const tfc_member_info offered = row_amend(members, row, info);
 	/* Labels from the member itself, or given to this node, override the backend's. */
 	bool is_kept = row->has_reported || (member->is_self && members->has_own_labels);
 	char *address = info->address ? strdup(info->address) : NULL;
@@ -136,11 +136,11 @@ int tfc__member_row_set(struct tfc__members *members, struct tfc__member_row *ro
 						: info->labels,
 					&labels);
 	if (code == TFC_OK) {
-		bool is_changed = !is_same_text(member->address, address) ||
-				  !is_same_text(member->node_id, node_id);
-		swap_text(&member->address, &address);
-		swap_text(&member->node_id, &node_id);
-		if (set_offer(member, &offered, labels))
+		bool is_changed = !member_text_equal(member->address, address) ||
+				  !member_text_equal(member->node_id, node_id);
+		member_swap_text(&member->address, &address);
+		member_swap_text(&member->node_id, &node_id);
+		if (member_set_offer(member, &offered, labels))
 			is_changed = true;
 		if (is_changed)
 			tfc__members_note(members, row, TFC__MEMBER_CHANGED);
@@ -164,7 +164,7 @@ int tfc__members_learn(struct tfc__members *members, struct tfc__member *member,
 	if (tfc__labels_copy(info->labels, &labels) < 0)
 		return tfc__fail_nomem(error, "member");
 	row->has_reported = true;
-	if (set_offer(member, info, labels))
+	if (member_set_offer(member, info, labels))
 		tfc__members_note(members, row, TFC__MEMBER_CHANGED);
 	tfc__members_set_draining(members, member, info->is_draining);
 	return TFC_OK;
@@ -245,7 +245,7 @@ void tfc__members_set_state(struct tfc__members *members, struct tfc__member_row
 
 /* Returns the first row with a change to report. Starts at the front each time, since a watcher may
  * change any row. */
-static struct tfc__member_row *next_unreported(struct tfc__members *members)
+static struct tfc__member_row *row_next_unreported(struct tfc__members *members)
 {
 	TFC__LIST_EACH (link, &members->all) {
 		if (tfc__member_row_of(link)->unreported)
@@ -259,7 +259,7 @@ void tfc__members_report(struct tfc__work *work)
 	struct tfc__members *members = tfc__container_of(work, struct tfc__members, reporting);
 	struct tfc__member_row *row;
 	tfc__members_keep(members);
-	while (!members->is_closed && (row = next_unreported(members))) {
+	while (!members->is_closed && (row = row_next_unreported(members))) {
 		enum tfc__member_change change = row->unreported;
 		row->unreported = 0;
 		members->reported = row;

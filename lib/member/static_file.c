@@ -12,7 +12,8 @@ struct tfc__static_file {
 
 /* ---- applying a new version */
 
-static const tfc_member_info *find_listed(const struct tfc__static_list *list, const char *name)
+static const tfc_member_info *static_list_find(const struct tfc__static_list *list,
+					       const char *name)
 {
 	uint32_t low = 0, high = list->count;
 	while (low < high) {
@@ -28,13 +29,13 @@ static const tfc_member_info *find_listed(const struct tfc__static_list *list, c
 	return NULL;
 }
 
-static int apply(struct tfc__static_file *file, const struct tfc__static_list *list,
-		 tfc_error *error)
+static int static_list_apply(struct tfc__static_file *file, const struct tfc__static_list *list,
+			     tfc_error *error)
 {
 	tfc_membership *membership = tfc__members_face(file->members);
 	const char *self = tfc__members_self(file->members)->name;
 	int code = TFC_OK;
-	if (!find_listed(list, self))
+	if (!static_list_find(list, self))
 		return tfc__fail(error, TFC_ENOENT, "member", 0,
 				 "members file \"%.80s\" does not list this node, \"%s\"; add it, "
 				 "or give the node one of the %u names listed, such as \"%s\"",
@@ -42,7 +43,7 @@ static int apply(struct tfc__static_file *file, const struct tfc__static_list *l
 	/* Members that are no longer listed are removed first: another may have their address. */
 	TFC__LIST_EACH (link, tfc__members_all(file->members)) {
 		struct tfc__member *member = tfc__container_of(link, struct tfc__member, link);
-		if (!member->is_out && !find_listed(list, member->name))
+		if (!member->is_out && !static_list_find(list, member->name))
 			tfc_membership_remove(membership, member->name);
 	}
 	for (uint32_t i = 0; code == TFC_OK && i < list->count; i++)
@@ -52,15 +53,15 @@ static int apply(struct tfc__static_file *file, const struct tfc__static_list *l
 	return code;
 }
 
-static int on_text(struct tfc__watched_file *watched, const char *text, size_t len,
-		   tfc_error *error)
+static int static_file_on_text(struct tfc__watched_file *watched, const char *text, size_t len,
+			       tfc_error *error)
 {
 	struct tfc__static_file *file = tfc__container_of(watched, struct tfc__static_file,
 							  watched);
 	struct tfc__static_list list;
 	int code = tfc__static_parse(text, len, watched->path, error, &list);
 	if (code == TFC_OK)
-		code = apply(file, &list, error);
+		code = static_list_apply(file, &list, error);
 	tfc__static_list_free(&list);
 	return code;
 }
@@ -74,7 +75,7 @@ int tfc__static_file_new(const char *path, tfc_error *error, struct tfc__static_
 		return tfc__fail_nomem(error, "member");
 	file->watched.component = "member";
 	file->watched.kept = "members not changed";
-	file->watched.fn = on_text;
+	file->watched.fn = static_file_on_text;
 	if (tfc__watched_file_init(&file->watched, path, error) < 0) {
 		free(file);
 		return TFC_ENOMEM;
@@ -91,14 +92,14 @@ void tfc__static_file_free(struct tfc__static_file *file)
 	free(file);
 }
 
-static int start(void *impl, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
+static int static_file_start(void *impl, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
 {
 	struct tfc__static_file *file = impl;
 	file->members = tfc__members_of(membership);
 	return tfc__watched_file_start(&file->watched, ctx, error);
 }
 
-static void stop(void *impl, tfc_membership *membership)
+static void static_file_stop(void *impl, tfc_membership *membership)
 {
 	struct tfc__static_file *file = impl;
 	tfc__watched_file_stop(&file->watched);
@@ -106,6 +107,6 @@ static void stop(void *impl, tfc_membership *membership)
 
 const tfc_membership_ops tfc__static_file_ops = {
 	.size = sizeof(tfc_membership_ops),
-	.start = start,
-	.stop = stop,
+	.start = static_file_start,
+	.stop = static_file_stop,
 };

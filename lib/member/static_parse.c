@@ -14,7 +14,7 @@
 #define SLOTS_MAX 1000000
 #define MEMORY_MAX 1000000000000000000
 
-/* For suggestions of the nearest key; read_key reads the values. */
+/* For suggestions of the nearest key; members_read_key reads the values. */
 static const struct tfc__json_key member_key_list[] = {
 	{.path = "name"},   {.path = "address"}, {.path = "node_id"}, {.path = "slots"},
 	{.path = "memory"}, {.path = "gpus"},    {.path = "labels"},
@@ -32,12 +32,12 @@ struct parse {
 
 #define FAIL(p, ...) tfc__key_fail(&(p)->path, (p)->error, TFC_EINVAL, __VA_ARGS__)
 
-static int nomem(struct parse *p)
+static int members_nomem(struct parse *p)
 {
 	return tfc__fail_nomem(p->error, "member");
 }
 
-static int refuse_key(struct parse *p, const struct tfc__json_keys *keys, const char *name)
+static int members_refuse_key(struct parse *p, const struct tfc__json_keys *keys, const char *name)
 {
 	char near[64];
 	if (tfc__keys_suggest(keys, "", name, near))
@@ -45,19 +45,19 @@ static int refuse_key(struct parse *p, const struct tfc__json_keys *keys, const 
 	return FAIL(p, "unknown key");
 }
 
-static int read_text(struct parse *p, json_t *value, const char **ret_text)
+static int members_read_text(struct parse *p, json_t *value, const char **ret_text)
 {
 	char *copy = json_is_string(value) ? strdup(json_string_value(value)) : NULL;
 	if (!json_is_string(value))
 		return FAIL(p, "must be a string");
 	if (!copy)
-		return nomem(p);
+		return members_nomem(p);
 	free((char *)*ret_text);
 	*ret_text = copy;
 	return TFC_OK;
 }
 
-static int read_number(struct parse *p, json_t *value, uint64_t max, uint64_t *ret_number)
+static int members_read_number(struct parse *p, json_t *value, uint64_t max, uint64_t *ret_number)
 {
 	json_int_t number = json_integer_value(value);
 	if (!json_is_integer(value) || number < 0 || (uint64_t)number > max)
@@ -66,16 +66,16 @@ static int read_number(struct parse *p, json_t *value, uint64_t max, uint64_t *r
 	return TFC_OK;
 }
 
-static int read_count(struct parse *p, json_t *value, uint32_t *ret_count)
+static int members_read_count(struct parse *p, json_t *value, uint32_t *ret_count)
 {
 	uint64_t number = 0;
-	int code = read_number(p, value, SLOTS_MAX, &number);
+	int code = members_read_number(p, value, SLOTS_MAX, &number);
 	if (code == TFC_OK)
 		*ret_count = (uint32_t)number;
 	return code;
 }
 
-static int read_labels(struct parse *p, json_t *value, const char *const **ret_labels)
+static int members_read_labels(struct parse *p, json_t *value, const char *const **ret_labels)
 {
 	struct tfc__strv labels = {0};
 	const char *name;
@@ -98,7 +98,7 @@ static int read_labels(struct parse *p, json_t *value, const char *const **ret_l
 			label = NULL;
 		tfc__strv_take(&labels, label);
 		if (labels.is_failed) {
-			code = nomem(p);
+			code = members_nomem(p);
 			break;
 		}
 		tfc__key_path_pop(&p->path);
@@ -110,28 +110,28 @@ static int read_labels(struct parse *p, json_t *value, const char *const **ret_l
 	return code;
 }
 
-static int read_key(struct parse *p, const char *name, json_t *value, tfc_member_info *info)
+static int members_read_key(struct parse *p, const char *name, json_t *value, tfc_member_info *info)
 {
 	bool is_null = json_is_null(value);
 	if (strcmp(name, "name") == 0)
-		return read_text(p, value, &info->name);
+		return members_read_text(p, value, &info->name);
 	if (strcmp(name, "address") == 0)
-		return read_text(p, value, &info->address);
+		return members_read_text(p, value, &info->address);
 	if (strcmp(name, "node_id") == 0)
-		return is_null ? TFC_OK : read_text(p, value, &info->node_id);
+		return is_null ? TFC_OK : members_read_text(p, value, &info->node_id);
 	if (strcmp(name, "slots") == 0)
-		return read_count(p, value, &info->slots);
+		return members_read_count(p, value, &info->slots);
 	if (strcmp(name, "memory") == 0)
-		return read_number(p, value, MEMORY_MAX, &info->memory_bytes);
+		return members_read_number(p, value, MEMORY_MAX, &info->memory_bytes);
 	if (strcmp(name, "gpus") == 0)
-		return read_count(p, value, &info->gpus);
+		return members_read_count(p, value, &info->gpus);
 	if (strcmp(name, "labels") == 0)
-		return is_null ? TFC_OK : read_labels(p, value, &info->labels);
-	return refuse_key(p, &member_keys, name);
+		return is_null ? TFC_OK : members_read_labels(p, value, &info->labels);
+	return members_refuse_key(p, &member_keys, name);
 }
 
 /* Turns the error about a field into one about its key. */
-static int check_fields(struct parse *p, const tfc_member_info *info)
+static int members_check_fields(struct parse *p, const tfc_member_info *info)
 {
 	static const char *const fields[] = {"name", "address", "node_id", "labels", "gpus"};
 	tfc_error detail = TFC_ERROR_INIT;
@@ -148,7 +148,7 @@ static int check_fields(struct parse *p, const tfc_member_info *info)
 	return FAIL(p, "%s", detail.text);
 }
 
-static int read_member(struct parse *p, json_t *value, tfc_member_info *info)
+static int members_read_member(struct parse *p, json_t *value, tfc_member_info *info)
 {
 	const char *name;
 	json_t *item;
@@ -157,38 +157,38 @@ static int read_member(struct parse *p, json_t *value, tfc_member_info *info)
 	json_object_foreach(value, name, item)
 	{
 		tfc__key_path_push(&p->path, name);
-		int code = read_key(p, name, item, info);
+		int code = members_read_key(p, name, item, info);
 		if (code < 0)
 			return code;
 		tfc__key_path_pop(&p->path);
 	}
-	return check_fields(p, info);
+	return members_check_fields(p, info);
 }
 
 /* ---- names and addresses are unique */
 
 /* Compares positions last, so that the error names the second of two. */
-static int compare_text(const char *a, const char *b, const tfc_member_info *x,
-			const tfc_member_info *y)
+static int compare_members(const char *a, const char *b, const tfc_member_info *x,
+			   const tfc_member_info *y)
 {
 	int order = strcmp(a, b);
 	return order ? order : (x->state > y->state) - (x->state < y->state);
 }
 
-static int by_address(const void *a, const void *b)
+static int compare_by_address(const void *a, const void *b)
 {
 	const tfc_member_info *x = a, *y = b;
-	return compare_text(x->address, y->address, x, y);
+	return compare_members(x->address, y->address, x, y);
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_by_name(const void *a, const void *b)
 {
 	const tfc_member_info *x = a, *y = b;
-	return compare_text(x->name, y->name, x, y);
+	return compare_members(x->name, y->name, x, y);
 }
 
-static int fail_twice(struct parse *p, const tfc_member_info *first, const tfc_member_info *second,
-		      const char *key)
+static int members_fail_duplicate(struct parse *p, const tfc_member_info *first,
+				  const tfc_member_info *second, const char *key)
 {
 	bool is_name = strcmp(key, "name") == 0;
 	tfc__key_path_push_element(&p->path, second->state);
@@ -199,22 +199,24 @@ static int fail_twice(struct parse *p, const tfc_member_info *first, const tfc_m
 }
 
 /* During this check `state` of an item is its position in the file. */
-static int check_together(struct parse *p, struct tfc__static_list *list)
+static int members_check_unique(struct parse *p, struct tfc__static_list *list)
 {
-	qsort(list->items, list->count, sizeof(list->items[0]), by_address);
+	qsort(list->items, list->count, sizeof(list->items[0]), compare_by_address);
 	for (uint32_t i = 1; i < list->count; i++)
 		if (strcmp(list->items[i].address, list->items[i - 1].address) == 0)
-			return fail_twice(p, &list->items[i - 1], &list->items[i], "address");
-	qsort(list->items, list->count, sizeof(list->items[0]), by_name);
+			return members_fail_duplicate(p, &list->items[i - 1], &list->items[i],
+						      "address");
+	qsort(list->items, list->count, sizeof(list->items[0]), compare_by_name);
 	for (uint32_t i = 1; i < list->count; i++)
 		if (strcmp(list->items[i].name, list->items[i - 1].name) == 0)
-			return fail_twice(p, &list->items[i - 1], &list->items[i], "name");
+			return members_fail_duplicate(p, &list->items[i - 1], &list->items[i],
+						      "name");
 	for (uint32_t i = 0; i < list->count; i++)
 		list->items[i].state = 0;
 	return TFC_OK;
 }
 
-static int read_members(struct parse *p, json_t *value, struct tfc__static_list *list)
+static int members_read_list(struct parse *p, json_t *value, struct tfc__static_list *list)
 {
 	size_t count = json_array_size(value);
 	if (!json_is_array(value))
@@ -223,21 +225,21 @@ static int read_members(struct parse *p, json_t *value, struct tfc__static_list 
 		return FAIL(p, "the list is empty");
 	list->items = calloc(count, sizeof(list->items[0]));
 	if (!list->items)
-		return nomem(p);
+		return members_nomem(p);
 	for (size_t i = 0; i < count; i++) {
 		tfc_member_info *info = &list->items[list->count++];
 		*info = (tfc_member_info)TFC_MEMBER_INFO_INIT;
 		tfc__key_path_push_element(&p->path, i);
-		int code = read_member(p, json_array_get(value, i), info);
+		int code = members_read_member(p, json_array_get(value, i), info);
 		if (code < 0)
 			return code;
 		info->state = (uint32_t)i;
 		tfc__key_path_pop(&p->path);
 	}
-	return check_together(p, list);
+	return members_check_unique(p, list);
 }
 
-static int read_file(struct parse *p, json_t *root, struct tfc__static_list *list)
+static int members_read_file(struct parse *p, json_t *root, struct tfc__static_list *list)
 {
 	const char *name;
 	json_t *item;
@@ -246,8 +248,8 @@ static int read_file(struct parse *p, json_t *root, struct tfc__static_list *lis
 	json_object_foreach(root, name, item)
 	{
 		tfc__key_path_push(&p->path, name);
-		int code = strcmp(name, "members") == 0 ? read_members(p, item, list)
-							: refuse_key(p, &file_keys, name);
+		int code = strcmp(name, "members") == 0 ? members_read_list(p, item, list)
+							: members_refuse_key(p, &file_keys, name);
 		if (code < 0)
 			return code;
 		tfc__key_path_pop(&p->path);
@@ -256,7 +258,7 @@ static int read_file(struct parse *p, json_t *root, struct tfc__static_list *lis
 }
 
 /* Prefixes the error with "members.json:12: ". */
-static int fail_at(const char *file, uint32_t line, int code, tfc_error *error)
+static int members_fail_at(const char *file, uint32_t line, int code, tfc_error *error)
 {
 	if (error)
 		error->component = "member";
@@ -272,14 +274,15 @@ int tfc__static_parse(const char *json, size_t len, const char *file, tfc_error 
 	*ret_list = (struct tfc__static_list){0};
 	int code = tfc__json_load(json, len, JSON_REJECT_DUPLICATES, &detail, &root);
 	if (code == TFC_ENOMEM)
-		return nomem(&p);
+		return members_nomem(&p);
 	if (code < 0) {
 		tfc__fail(error, TFC_EPARSE, "member", 0, "%s", detail.text);
-		return fail_at(file, detail.line > 0 ? (uint32_t)detail.line : 1, code, error);
+		return members_fail_at(file, detail.line > 0 ? (uint32_t)detail.line : 1, code,
+				       error);
 	}
-	code = read_file(&p, root, ret_list);
+	code = members_read_file(&p, root, ret_list);
 	if (code < 0 && code != TFC_ENOMEM)
-		fail_at(file, tfc__key_line(json, len, &p.path), code, error);
+		members_fail_at(file, tfc__key_line(json, len, &p.path), code, error);
 	json_decref(root); /* last: the path points into it */
 	if (code < 0)
 		tfc__static_list_free(ret_list);

@@ -36,17 +36,17 @@ void tfc__watched_file_fini(struct tfc__watched_file *file)
 
 /* ---- reading */
 
-static int fail_file(const struct tfc__watched_file *file, int sys_errno, tfc_error *error)
+static int watched_file_fail(const struct tfc__watched_file *file, int sys_errno, tfc_error *error)
 {
 	return tfc__fail_errno(error, file->component, sys_errno, "cannot read \"%s\"", file->path);
 }
 
-static int read_all(const struct tfc__watched_file *file, int fd, struct tfc__buf *text,
-		    tfc_error *error)
+static int watched_file_read(const struct tfc__watched_file *file, int fd, struct tfc__buf *text,
+			     tfc_error *error)
 {
 	struct stat status;
 	if (fstat(fd, &status) < 0)
-		return fail_file(file, errno, error);
+		return watched_file_fail(file, errno, error);
 	if (!S_ISREG(status.st_mode))
 		return tfc__fail(error, TFC_EINVAL, file->component, 0,
 				 "\"%s\" is not a regular file", file->path);
@@ -56,7 +56,7 @@ static int read_all(const struct tfc__watched_file *file, int fd, struct tfc__bu
 		if (!at)
 			return tfc__fail_nomem(error, file->component);
 		if (n < 0)
-			return fail_file(file, errno, error);
+			return watched_file_fail(file, errno, error);
 		if (n == 0)
 			return TFC_OK;
 		tfc__buf_grow(text, (size_t)n);
@@ -68,12 +68,13 @@ static int read_all(const struct tfc__watched_file *file, int fd, struct tfc__bu
 }
 
 /* Returns TFC_OK also when the text has not changed. */
-static int check_file(struct tfc__watched_file *file, tfc_error *error)
+static int watched_file_check(struct tfc__watched_file *file, tfc_error *error)
 {
 	struct tfc__buf text = {0};
 	/* a named pipe must not block dispatch */
 	int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	int code = fd < 0 ? fail_file(file, errno, error) : read_all(file, fd, &text, error);
+	int code = fd < 0 ? watched_file_fail(file, errno, error)
+			  : watched_file_read(file, fd, &text, error);
 	if (fd >= 0)
 		close(fd);
 	bool is_same = code == TFC_OK && text.len == file->text.len && file->text.data &&
@@ -91,7 +92,8 @@ static int check_file(struct tfc__watched_file *file, tfc_error *error)
 
 /* ---- watching */
 
-static bool is_about_us(const struct tfc__watched_file *file, const struct inotify_event *event)
+static bool watched_file_matches(const struct tfc__watched_file *file,
+				 const struct inotify_event *event)
 {
 	if (!event->len)
 		return true; /* an event of the directory itself, or lost events */
@@ -99,7 +101,7 @@ static bool is_about_us(const struct tfc__watched_file *file, const struct inoti
 	return strcmp(event->name, file->name) == 0 || strncmp(event->name, "..", 2) == 0;
 }
 
-static bool drain_events(struct tfc__watched_file *file)
+static bool watched_file_drain(struct tfc__watched_file *file)
 {
 	_Alignas(struct inotify_event) char bytes[4096];
 	bool is_ours = false;
@@ -107,23 +109,23 @@ static bool drain_events(struct tfc__watched_file *file)
 	while ((len = read(file->watch.fd, bytes, sizeof(bytes))) > 0) {
 		for (ssize_t at = 0; at < len;) {
 			struct inotify_event *event = (void *)(bytes + at);
-			is_ours |= is_about_us(file, event);
+			is_ours |= watched_file_matches(file, event);
 			at += (ssize_t)(sizeof(*event) + event->len);
 		}
 	}
 	return is_ours;
 }
 
-static void on_change(struct tfc__io *io, uint32_t events)
+static void watched_file_on_change(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__watched_file *file = tfc__container_of(io, struct tfc__watched_file, watch);
 	tfc_error error = TFC_ERROR_INIT;
-	if (drain_events(file) && check_file(file, &error) < 0)
+	if (watched_file_drain(file) && watched_file_check(file, &error) < 0)
 		tfc__log(file->ctx, TFC_LOG_WARNING, file->component, "", "%s: %s", file->kept,
 			 error.text);
 }
 
-static int watch_directory(struct tfc__watched_file *file, tfc_error *error)
+static int watched_file_watch(struct tfc__watched_file *file, tfc_error *error)
 {
 	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (fd < 0)
@@ -134,7 +136,8 @@ static int watch_directory(struct tfc__watched_file *file, tfc_error *error)
 			      IN_CLOSE_WRITE | IN_MOVED_TO | IN_ONLYDIR | IN_EXCL_UNLINK) < 0)
 		code = tfc__fail_errno(error, file->component, errno,
 				       "cannot watch \"%s\" for changes", file->directory);
-	else if ((code = tfc__io_open(&file->watch, file->ctx, fd, EPOLLIN, on_change)) < 0)
+	else if ((code = tfc__io_open(&file->watch, file->ctx, fd, EPOLLIN,
+				      watched_file_on_change)) < 0)
 		tfc__fail(error, code, file->component, 0, "cannot watch \"%s\" for changes",
 			  file->path);
 	if (code < 0)
@@ -144,7 +147,7 @@ static int watch_directory(struct tfc__watched_file *file, tfc_error *error)
 	return code;
 }
 
-static void end_watch(struct tfc__watched_file *file)
+static void watched_file_unwatch(struct tfc__watched_file *file)
 {
 	tfc__io_close(&file->watch);
 	tfc__fd_close(&file->watch_fd);
@@ -154,9 +157,9 @@ static void end_watch(struct tfc__watched_file *file)
 int tfc__watched_file_start(struct tfc__watched_file *file, tfc_ctx *ctx, tfc_error *error)
 {
 	file->ctx = ctx;
-	int code = watch_directory(file, error);
-	if (code == TFC_OK && (code = check_file(file, error)) < 0)
-		end_watch(file);
+	int code = watched_file_watch(file, error);
+	if (code == TFC_OK && (code = watched_file_check(file, error)) < 0)
+		watched_file_unwatch(file);
 	if (code < 0)
 		file->ctx = NULL;
 	return code;
@@ -166,7 +169,7 @@ void tfc__watched_file_stop(struct tfc__watched_file *file)
 {
 	if (!file->ctx)
 		return;
-	end_watch(file);
+	watched_file_unwatch(file);
 	tfc__buf_fini(&file->text);
 	file->ctx = NULL;
 }

@@ -18,7 +18,7 @@ void tfc__agent_link_init(struct tfc__agent_link *link, size_t max_bytes)
 	link->next = &link->kept;
 }
 
-static void drop(struct tfc__agent_link *link, message *first)
+static void agent_link_drop(struct tfc__agent_link *link, message *first)
 {
 	if (link->next == &first->link)
 		link->next = first->link.next;
@@ -30,7 +30,7 @@ static void drop(struct tfc__agent_link *link, message *first)
 void tfc__agent_link_fini(struct tfc__agent_link *link)
 {
 	TFC__LIST_EACH (kept, &link->kept)
-		drop(link, message_of(kept));
+		agent_link_drop(link, message_of(kept));
 }
 
 int tfc__agent_link_post(struct tfc__agent_link *link, const struct tfc__buf *data)
@@ -62,10 +62,10 @@ const message *tfc__agent_link_next(struct tfc__agent_link *link)
 	return next;
 }
 
-void tfc__agent_link_undo(struct tfc__agent_link *link, const message *given)
+void tfc__agent_link_undo(struct tfc__agent_link *link, const message *sent)
 {
-	if (given)
-		link->next = ((message *)(uintptr_t)given)->link.prev->next;
+	if (sent)
+		link->next = ((message *)(uintptr_t)sent)->link.prev->next;
 	link->reported = 0;
 }
 
@@ -95,7 +95,7 @@ int tfc__agent_link_clear(struct tfc__agent_link *link, uint64_t number)
 	if (number > link->last)
 		return TFC_EPARSE;
 	while (link->cleared < number) {
-		drop(link, message_of(link->kept.next));
+		agent_link_drop(link, message_of(link->kept.next));
 		link->cleared++;
 	}
 	return TFC_OK;

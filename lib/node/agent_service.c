@@ -11,7 +11,7 @@
 
 /* ---- sessions */
 
-static struct session *find_session(struct tfc__agent_service *service, uint64_t instance)
+static struct session *session_find(struct tfc__agent_service *service, uint64_t instance)
 {
 	TFC__LIST_EACH (link, &service->sessions) {
 		struct session *session = tfc__container_of(link, struct session, link);
@@ -21,9 +21,9 @@ static struct session *find_session(struct tfc__agent_service *service, uint64_t
 	return NULL;
 }
 
-static void free_session(struct session *session)
+static void session_free(struct session *session)
 {
-	tfc__session_leave(session);
+	tfc__session_disconnect(session);
 	for (size_t i = 0; i < JOB_BUCKETS; i++)
 		TFC__LIST_EACH (link, &session->buckets[i])
 			tfc__served_job_free(tfc__container_of(link, struct served_job, link));
@@ -33,14 +33,14 @@ static void free_session(struct session *session)
 	free(session);
 }
 
-static void end_session(struct tfc__work *work)
+static void session_on_end(struct tfc__work *work)
 {
 	struct session *session = tfc__container_of(work, struct session, end);
 	if (session->is_over && !session->job_count)
-		free_session(session);
+		session_free(session);
 }
 
-void tfc__session_is_left(struct session *session)
+void tfc__session_job_freed(struct session *session)
 {
 	session->job_count--;
 	session->service->job_count--;
@@ -49,7 +49,7 @@ void tfc__session_is_left(struct session *session)
 
 /* ---- the connection of a session: a pending call, whose items are the notifications */
 
-static void each_job(struct session *session, void (*fn)(struct served_job *job))
+static void session_each_job(struct session *session, void (*fn)(struct served_job *job))
 {
 	for (size_t i = 0; i < JOB_BUCKETS; i++)
 		TFC__LIST_EACH (link, &session->buckets[i])
@@ -61,12 +61,12 @@ int tfc__session_notify(struct session *session, const struct tfc__buf *item)
 	return session->stay ? tfc__rpc_item(session->stay, item) : TFC_ESTATE;
 }
 
-void tfc__session_leave(struct session *session)
+void tfc__session_disconnect(struct session *session)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__rpc_request *stay = session->stay;
 	session->stay = NULL;
-	each_job(session, tfc__served_job_lost);
+	session_each_job(session, tfc__served_job_lost);
 	if (!stay)
 		return;
 	tfc__fail(&error, TFC_ESTATE, "node", 0, "this maintainer's lease has expired");
@@ -74,39 +74,25 @@ void tfc__session_leave(struct session *session)
 	tfc__rpc_fail(stay, &error);
 }
 
-static void on_stay_credit(void *user)
+static void session_on_credit(void *user)
 {
-	each_job(user, tfc__served_job_flush);
+	session_each_job(user, tfc__served_job_flush);
 }
 
-static void on_stay_end(void *user)
+static void session_on_disconnect(void *user)
 {
-	tfc__session_leave(user);
+	tfc__session_disconnect(user);
 }
 
-static void serve_stay(struct session *session, struct tfc__rpc_request *request)
+/* The guard has begun to end the session's tasks; the rest is freed when they have ended. */
+static void session_on_lease_end(void *user)
 {
-	tfc__session_leave(session);
-	session->stay = request;
-	tfc__rpc_watch(request, on_stay_credit, on_stay_end, session);
-}
-
-/* Jobs with a running task here; of the others only logs are kept. */
-static uint32_t count_running(const struct session *session)
-{
-	uint32_t running = 0;
+	struct session *session = user;
+	uint32_t running = 0; /* jobs with a running task here; of the others only logs are kept */
 	TFC__LIST_EACH (link, &session->service->jobs) {
 		const struct served_job *job = tfc__container_of(link, struct served_job, all);
 		running += job->session == session && job->launched;
 	}
-	return running;
-}
-
-/* The guard has begun to end the session's tasks; the rest is freed when they have ended. */
-static void on_over(void *user)
-{
-	struct session *session = user;
-	uint32_t running = count_running(session);
 	if (running)
 		tfc__log(session->service->ctx, TFC_LOG_WARNING, "node", session->name,
 			 "the maintainer on node %s is unreachable; stopping the tasks of %u of "
@@ -116,18 +102,18 @@ static void on_over(void *user)
 	for (size_t i = 0; i < JOB_BUCKETS; i++)
 		TFC__LIST_EACH (link, &session->buckets[i])
 			tfc__served_job_abort(tfc__container_of(link, struct served_job, link));
-	tfc__session_leave(session);
+	tfc__session_disconnect(session);
 	tfc__work_schedule(&session->end);
 }
 
 /* False even before the guard has reported the end of the lease: late messages are ignored. */
-static bool is_alive(const struct session *session)
+static bool session_is_alive(const struct session *session)
 {
 	return session && !session->is_over && session->lease &&
 	       tfc__boot_time() < session->deadline_ns;
 }
 
-static struct session *new_session(struct tfc__agent_service *service,
+static struct session *session_new(struct tfc__agent_service *service,
 				   const struct tfc__agent_renewal *renewal)
 {
 	struct session *session = calloc(1, sizeof(*session));
@@ -136,7 +122,7 @@ static struct session *new_session(struct tfc__agent_service *service,
 	session->service = service;
 	session->instance = renewal->instance;
 	memcpy(session->name, renewal->name, sizeof(session->name));
-	tfc__work_init(&session->end, service->ctx, end_session);
+	tfc__work_init(&session->end, service->ctx, session_on_end);
 	for (size_t i = 0; i < JOB_BUCKETS; i++)
 		tfc__list_init(&session->buckets[i]);
 	tfc__list_append(&service->sessions, &session->link);
@@ -155,12 +141,6 @@ static void serve_stamp(struct tfc__agent_service *service, struct tfc__rpc_requ
 	tfc__rpc_reply_message(request, &tfc__agent_stamp_fields, &stamp);
 }
 
-static int begin_lease(struct session *session, uint32_t lease_ms)
-{
-	return tfc__lease_begin(session->service->ctx, lease_ms, session->deadline_ns, on_over,
-				session, &session->lease);
-}
-
 /* A renewal counts from the time at which this node made its stamp, so delay cannot extend a lease.
  */
 static void receive_renewal(struct tfc__agent_service *service, const msgpack_object *params)
@@ -172,20 +152,21 @@ static void receive_renewal(struct tfc__agent_service *service, const msgpack_ob
 	if (!renewal.instance || renewal.stamp > now || renewal.lease_ms > LEASE_MAX_MS ||
 	    deadline <= now)
 		return;
-	struct session *session = find_session(service, renewal.instance);
-	if (session && !is_alive(session))
+	struct session *session = session_find(service, renewal.instance);
+	if (session && !session_is_alive(session))
 		return; /* the guard is about to report the end of the lease */
-	if (!session && !(session = new_session(service, &renewal)))
+	if (!session && !(session = session_new(service, &renewal)))
 		return; /* out of memory; the next renewal tries again */
 	if (deadline > session->deadline_ns)
 		session->deadline_ns = deadline;
 	if (session->lease)
 		tfc__lease_renew(session->lease, deadline);
-	else if (begin_lease(session, (uint32_t)renewal.lease_ms) < 0)
-		free_session(session);
+	else if (tfc__lease_begin(service->ctx, (uint32_t)renewal.lease_ms, session->deadline_ns,
+				  session_on_lease_end, session, &session->lease) < 0)
+		session_free(session);
 }
 
-static void fail_session(struct tfc__rpc_request *request)
+static void fail_without_lease(struct tfc__rpc_request *request)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__fail(&error, TFC_ESTATE, "node", 0, "this maintainer has no lease");
@@ -199,9 +180,11 @@ static void serve_session(struct session *session, struct tfc__rpc_request *requ
 {
 	tfc_error error = TFC_ERROR_INIT;
 	if (strcmp(method, "agent.stay") == 0) {
-		serve_stay(session, request);
+		tfc__session_disconnect(session);
+		session->stay = request;
+		tfc__rpc_watch(request, session_on_credit, session_on_disconnect, session);
 	} else if (!session->stay || tfc__rpc_of(session->stay) != tfc__rpc_of(request)) {
-		fail_session(request);
+		fail_without_lease(request);
 	} else if (strcmp(method, "agent.open") == 0) {
 		tfc__served_job_open(session, request, params);
 	} else if (strcmp(method, "agent.drop") == 0) {
@@ -219,7 +202,7 @@ void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rp
 	struct tfc__agent_target target;
 	tfc_error error = TFC_ERROR_INIT;
 	int code = tfc__params_read(NULL, &tfc__agent_target_fields, params, &error, &target);
-	struct session *session = find_session(service, target.instance);
+	struct session *session = session_find(service, target.instance);
 	if (request && strcmp(method, TFC__BUNDLE_OFFER) == 0) {
 		tfc__bundle_serve_offer(service->bundles, &member, request, params);
 	} else if (request && strcmp(method, TFC__BUNDLE_CHUNK) == 0) {
@@ -235,9 +218,9 @@ void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rp
 	} else if (code < 0) {
 		if (request)
 			tfc__rpc_fail(request, &error);
-	} else if (!is_alive(session)) {
+	} else if (!session_is_alive(session)) {
 		if (request)
-			fail_session(request);
+			fail_without_lease(request);
 	} else if (request) {
 		serve_session(session, request, method, &target, params);
 	} else if (strcmp(method, "agent.msg") == 0) {
@@ -276,6 +259,6 @@ void tfc__agent_service_close(struct tfc__agent_service *service)
 	if (!service)
 		return;
 	TFC__LIST_EACH (link, &service->sessions)
-		free_session(tfc__container_of(link, struct session, link));
+		session_free(tfc__container_of(link, struct session, link));
 	free(service);
 }

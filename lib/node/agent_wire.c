@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static bool read_text(const msgpack_object *value, char *text, size_t size)
+static bool read_spec_text(const msgpack_object *value, char *text, size_t size)
 {
 	size_t len;
 	const void *bytes = tfc__msg_bytes(value, &len);
@@ -39,8 +39,8 @@ static int read_spec_task(const msgpack_object *item, tfc_spec *spec, tfc_error 
 	const msgpack_object *parts = item->via.array.ptr;
 	if (item->type != MSGPACK_OBJECT_ARRAY || item->via.array.size < 3 ||
 	    parts[1].type != MSGPACK_OBJECT_POSITIVE_INTEGER || parts[1].via.u64 > UINT32_MAX ||
-	    !read_text(&parts[0], type, sizeof(type)) ||
-	    !read_text(&parts[2], address, sizeof(address)))
+	    !read_spec_text(&parts[0], type, sizeof(type)) ||
+	    !read_spec_text(&parts[2], address, sizeof(address)))
 		return tfc__fail(error, TFC_EPARSE, "node", 0,
 				 "one of its tasks is not well-formed");
 	return tfc_spec_add(spec, type, (uint32_t)parts[1].via.u64, address, error);
@@ -75,6 +75,7 @@ static const struct tfc__field order_rows[] = {
 	ORDER("generation", TFC__UINT, generation, TFC__V0_2),
 	ORDER("env", TFC__LINES, env, TFC__V0_2),
 	ORDER("spec", TFC__CUSTOM, spec, TFC__V0_2, .custom = &spec_value),
+	ORDER("hosts", TFC__LINES, hosts, TFC__V0_3),
 };
 static const struct tfc__fields order_fields = TFC__FIELDS(order_rows, struct tfc__task_order,
 							   NULL);
@@ -148,6 +149,7 @@ static const struct tfc__field event_rows[] = {
 	      .count = offsetof(struct tfc__task_event, inspected_count)),
 	{.name = "process", .type = TFC__GROUP, .since = TFC__V0_2, .nested = &process_fields},
 	EVENT("log_tail", TFC__LINES, log_tail, TFC__V0_2, .max = TFC__LOG_TAIL_LINES),
+	EVENT("error_line", TFC__STRING, error_line, TFC__V0_3),
 };
 static const struct tfc__task_event no_event = {.address = ""};
 static const struct tfc__fields event_fields = TFC__FIELDS(event_rows, struct tfc__task_event,

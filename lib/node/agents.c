@@ -33,7 +33,7 @@ struct tfc__node_agents {
 	struct tfc__name_table names; /* of `reached` */
 };
 
-static void on_connection(struct tfc__observer *watch, const void *event)
+static void reached_on_connection(struct tfc__observer *watch, const void *event)
 {
 	struct reached *reached = tfc__container_of(watch, struct reached, watch);
 	const bool *is_up = event;
@@ -44,7 +44,7 @@ static void on_connection(struct tfc__observer *watch, const void *event)
 		tfc__remote_agent_down(reached->agent);
 }
 
-static struct reached *reach(struct tfc__node_agents *agents, struct tfc__node_peer *peer)
+static struct reached *reached_new(struct tfc__node_agents *agents, struct tfc__node_peer *peer)
 {
 	const struct tfc__remote_agent_options options = {
 		.self = agents->self,
@@ -61,12 +61,12 @@ static struct reached *reach(struct tfc__node_agents *agents, struct tfc__node_p
 		return NULL;
 	}
 	reached->peer = peer;
-	tfc__observer_init(&reached->watch, on_connection);
+	tfc__observer_init(&reached->watch, reached_on_connection);
 	tfc__list_append(&agents->reached, &reached->link);
 	tfc__name_add(&agents->names, &reached->named, tfc__node_peer_name(peer));
 	tfc__node_peer_watch(peer, &reached->watch);
 	if (tfc__node_peer_rpc(peer))
-		on_connection(&reached->watch, &(bool){true});
+		reached_on_connection(&reached->watch, &(bool){true});
 	return reached;
 }
 
@@ -79,7 +79,7 @@ struct tfc__agent_handle tfc__node_agents_of(struct tfc__node_agents *agents,
 	struct tfc__named *named = tfc__name_find(&agents->names, member->name);
 	struct tfc__node_peer *peer = named ? NULL : tfc__peers_find(agents->peers, member->name);
 	struct reached *reached = named  ? tfc__container_of(named, struct reached, named)
-				  : peer ? reach(agents, peer)
+				  : peer ? reached_new(agents, peer)
 					 : NULL;
 	return reached ? (struct tfc__agent_handle){&tfc__remote_agent_ops, reached->agent} : none;
 }

@@ -7,12 +7,11 @@
 #include "base/clock.h"
 #include "node/internal.h"
 
-/* A node that was received from within this time is certainly alive, so another one of its name is
- * refused.
- */
-#define SURELY_THERE_NS (2 * TFC__SECOND)
+/* A node that sent something within this time is certainly alive, so another one of its name is
+ * refused. */
+#define SURELY_ALIVE_NS (2 * TFC__SECOND)
 
-static void free_caller(struct tfc__caller *caller)
+static void caller_free(struct tfc__caller *caller)
 {
 	if (caller->member)
 		caller->member->callers--;
@@ -21,26 +20,16 @@ static void free_caller(struct tfc__caller *caller)
 	free(caller);
 }
 
-/* ---- admission */
+/* ---- whether a caller is the member that it claims to be */
 
-/* Whether the known node under `peer` is alive (TFC_EEXIST) or may be (TFC_EAGAIN): the second node
- * is refused. */
-static int refuse_second(const struct tfc__node_peer *peer, tfc_error *error, const char *format,
-			 const char *name, const char *address)
-{
-	bool is_there = tfc__now() - peer->received_at < SURELY_THERE_NS;
-	return tfc__fail(error, is_there ? TFC_EEXIST : TFC_EAGAIN, "node", 0, format, name,
-			 peer->member ? peer->member->address : "", address);
-}
-
-static bool is_connected(const struct tfc__node_peer *peer)
+static bool node_peer_is_connected(const struct tfc__node_peer *peer)
 {
 	return peer->is_up || peer->callers;
 }
 
 /* Refuses a caller that expects another node here: it would hang up and dial again. */
-static int check_wanted(const struct tfc__caller *caller, const struct tfc__hello *hello,
-			tfc_error *error)
+static int caller_check_dialed_name(const struct tfc__caller *caller,
+				    const struct tfc__hello *hello, tfc_error *error)
 {
 	const char *name = caller->peers->options.hello->name;
 	if (!*hello->to || strcmp(hello->to, name) == 0)
@@ -51,8 +40,8 @@ static int check_wanted(const struct tfc__caller *caller, const struct tfc__hell
 			 name, hello->to, hello->name);
 }
 
-static int check_name(const struct tfc__caller *caller, const struct tfc__hello *hello,
-		      struct tfc__node_peer **ret_peer, tfc_error *error)
+static int caller_check_name(const struct tfc__caller *caller, const struct tfc__hello *hello,
+			     struct tfc__node_peer **ret_peer, tfc_error *error)
 {
 	struct tfc__peers *peers = caller->peers;
 	const struct tfc__peer_id *id = tfc__peer_id(caller->peer);
@@ -66,15 +55,19 @@ static int check_name(const struct tfc__caller *caller, const struct tfc__hello 
 				 "node \"%s\" is not in the members file of node \"%s\"; use the "
 				 "same name in all members files",
 				 hello->name, peers->options.hello->name);
-	if (is_connected(peer) && strcmp(peer->node_id, hello->node_id) != 0)
-		return refuse_second(peer, error, "two nodes have the name \"%s\": at %s and at %s",
-				     hello->name, id->address);
+	/* A second node is refused: the known one is alive (TFC_EEXIST) or may be (TFC_EAGAIN). */
+	bool is_alive = tfc__now() - peer->received_at < SURELY_ALIVE_NS;
+	if (node_peer_is_connected(peer) && strcmp(peer->node_id, hello->node_id) != 0)
+		return tfc__fail(error, is_alive ? TFC_EEXIST : TFC_EAGAIN, "node", 0,
+				 "two nodes have the name \"%s\": %s%s and one at %s", hello->name,
+				 peer->member->address ? "one at " : "one without an address",
+				 peer->member->address ? peer->member->address : "", id->address);
 	*ret_peer = peer;
 	return TFC_OK;
 }
 
-static int check_identity(const struct tfc__caller *caller, const struct tfc__hello *hello,
-			  const struct tfc__node_peer *peer, tfc_error *error)
+static int caller_check_identity(const struct tfc__caller *caller, const struct tfc__hello *hello,
+				 const struct tfc__node_peer *peer, tfc_error *error)
 {
 	static const char sentence[] =
 		"nodes \"%s\" and \"%s\" have the same identity: the state directory of one is a "
@@ -96,7 +89,7 @@ static int check_identity(const struct tfc__caller *caller, const struct tfc__he
 	TFC__LIST_EACH (link, tfc__names_like(&peers->ids, hello->node_id)) {
 		const struct tfc__node_peer *other =
 			tfc__container_of(link, const struct tfc__node_peer, identified.link);
-		if (other != peer && is_connected(other) &&
+		if (other != peer && node_peer_is_connected(other) &&
 		    strcmp(other->node_id, hello->node_id) == 0)
 			return tfc__fail(error, TFC_EEXIST, "node", 0, sentence, hello->name,
 					 other->name);
@@ -105,13 +98,14 @@ static int check_identity(const struct tfc__caller *caller, const struct tfc__he
 }
 
 /* Makes the caller a connection of its member, or fails with the reason. */
-static int let_in(struct tfc__caller *caller, const struct tfc__hello *hello, tfc_error *error)
+static int caller_attach(struct tfc__caller *caller, const struct tfc__hello *hello,
+			 tfc_error *error)
 {
 	struct tfc__node_peer *peer = NULL;
 	int code = tfc__hello_check(caller->peers->options.hello, hello, error);
-	if (code < 0 || (code = check_wanted(caller, hello, error)) < 0 ||
-	    (code = check_name(caller, hello, &peer, error)) < 0 ||
-	    (code = check_identity(caller, hello, peer, error)) < 0)
+	if (code < 0 || (code = caller_check_dialed_name(caller, hello, error)) < 0 ||
+	    (code = caller_check_name(caller, hello, &peer, error)) < 0 ||
+	    (code = caller_check_identity(caller, hello, peer, error)) < 0)
 		return code;
 	if (caller->member == peer)
 		return TFC_OK;
@@ -127,8 +121,8 @@ static int let_in(struct tfc__caller *caller, const struct tfc__hello *hello, tf
 	return TFC_OK;
 }
 
-static void serve_hello(struct tfc__caller *caller, struct tfc__rpc_request *request,
-			const msgpack_object *params)
+static void caller_serve_hello(struct tfc__caller *caller, struct tfc__rpc_request *request,
+			       const msgpack_object *params)
 {
 	struct tfc__peers *peers = caller->peers;
 	struct tfc__hello hello = {0};
@@ -136,7 +130,7 @@ static void serve_hello(struct tfc__caller *caller, struct tfc__rpc_request *req
 	tfc_error error = TFC_ERROR_INIT;
 	int code = tfc__hello_read(params, &error, &hello);
 	if (code == TFC_OK)
-		code = let_in(caller, &hello, &error);
+		code = caller_attach(caller, &hello, &error);
 	tfc__peers_write_hello(peers, "", &response);
 	if (code == TFC_OK && response.is_failed)
 		code = tfc__fail_nomem(&error, "node");
@@ -146,21 +140,16 @@ static void serve_hello(struct tfc__caller *caller, struct tfc__rpc_request *req
 		tfc__rpc_reply(request, &response);
 	if (code == TFC_EEXIST)
 		tfc__log(peers->ctx, TFC_LOG_WARNING, "node", hello.name, "%s", error.text);
+	else if (code < 0)
+		tfc__log(peers->ctx, TFC_LOG_INFO, "node", hello.name, "refused the node at %s: %s",
+			 tfc__peer_id(caller->peer)->address, error.text);
 	tfc__buf_fini(&response);
 	tfc__hello_fini(&hello);
 }
 
 /* ---- the calls of members */
 
-static void fail_request(struct tfc__rpc_request *request, int code, const char *text,
-			 const char *method)
-{
-	tfc_error error = TFC_ERROR_INIT;
-	tfc__fail(&error, code, "node", 0, "%s: %s", method, text);
-	tfc__rpc_fail(request, &error);
-}
-
-static void serve_state(struct tfc__caller *caller, const msgpack_object *params)
+static void caller_serve_state(struct tfc__caller *caller, const msgpack_object *params)
 {
 	struct tfc__hello hello = {0};
 	tfc_error error = TFC_ERROR_INIT;
@@ -169,18 +158,20 @@ static void serve_state(struct tfc__caller *caller, const msgpack_object *params
 	tfc__hello_fini(&hello);
 }
 
-static void serve_node(struct tfc__caller *caller, struct tfc__rpc_request *request,
-		       const char *method, const msgpack_object *params)
+static void caller_serve_node(struct tfc__caller *caller, struct tfc__rpc_request *request,
+			      const char *method, const msgpack_object *params)
 {
 	struct tfc__node_peer *peer = caller->member;
+	tfc_error error = TFC_ERROR_INIT;
 	if (!request) {
 		if (strcmp(method, "node.state") == 0)
-			serve_state(caller, params);
+			caller_serve_state(caller, params);
 	} else if (tfc__peer_id(caller->peer)->role != TFC__KEY_NODE) {
-		fail_request(request, TFC_EACCES,
-			     "permission denied: only nodes may make this request", method);
+		tfc__fail(&error, TFC_EACCES, "node", 0,
+			  "%s: permission denied: only nodes may make this request", method);
+		tfc__rpc_fail(request, &error);
 	} else if (strcmp(method, "node.hello") == 0) {
-		serve_hello(caller, request, params);
+		caller_serve_hello(caller, request, params);
 	} else if (strcmp(method, "node.ping") == 0) {
 		tfc__rpc_reply(request, NULL);
 	} else if (strcmp(method, "node.bye") == 0) {
@@ -193,8 +184,9 @@ static void serve_node(struct tfc__caller *caller, struct tfc__rpc_request *requ
 	}
 }
 
-static void on_serve(struct tfc__peer *connection, void *user, struct tfc__rpc_request *request,
-		     const char *method, const msgpack_object *params)
+static void caller_on_serve(struct tfc__peer *connection, void *user,
+			    struct tfc__rpc_request *request, const char *method,
+			    const msgpack_object *params)
 {
 	struct tfc__caller *caller = user;
 	struct tfc__peers *peers = caller->peers;
@@ -202,23 +194,23 @@ static void on_serve(struct tfc__peer *connection, void *user, struct tfc__rpc_r
 	if (caller->member)
 		tfc__node_peer_received(caller->member);
 	if (strncmp(method, "node.", 5) == 0)
-		serve_node(caller, request, method, params);
+		caller_serve_node(caller, request, method, params);
 	else
 		peers->options.serve(peers->options.user, caller, request, method, params);
 	tfc__peers_exit(peers);
 }
 
-static void on_down(struct tfc__peer *connection, void *user, const tfc_error *why)
+static void caller_on_down(struct tfc__peer *connection, void *user, const tfc_error *why)
 {
 	struct tfc__caller *caller = user;
 	struct tfc__peers *peers = caller->peers;
 	struct tfc__node_peer *peer = caller->member;
-	free_caller(caller);
-	if (peer && peer->member && !peer->has_left && !is_connected(peer))
+	caller_free(caller);
+	if (peer && peer->member && !peer->has_left && !node_peer_is_connected(peer))
 		tfc__members_broken(peers->options.members, peer->member, false);
 }
 
-static const struct tfc__peer_ops caller_ops = {NULL, on_serve, on_down};
+static const struct tfc__peer_ops caller_ops = {NULL, caller_on_serve, caller_on_down};
 
 void tfc__peers_accept(void *user, struct tfc__peer *peer)
 {
@@ -247,14 +239,14 @@ void tfc__callers_drop(struct tfc__node_peer *peer, const struct tfc__caller *ex
 	TFC__LIST_EACH (link, &peer->peers->callers) {
 		struct tfc__caller *caller = tfc__container_of(link, struct tfc__caller, link);
 		if (caller->member == peer && caller != except)
-			free_caller(caller);
+			caller_free(caller);
 	}
 }
 
 void tfc__callers_close(struct tfc__peers *peers)
 {
 	TFC__LIST_EACH (link, &peers->callers)
-		free_caller(tfc__container_of(link, struct tfc__caller, link));
+		caller_free(tfc__container_of(link, struct tfc__caller, link));
 }
 
 struct tfc__node_peer *tfc__caller_member(const struct tfc__caller *caller)

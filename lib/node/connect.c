@@ -13,8 +13,8 @@
 
 #define SOCKET_NAME "node.sock"
 
-static void serve_drain(tfc_node *node, struct tfc__rpc_request *request,
-			const msgpack_object *params)
+static void node_serve_drain(tfc_node *node, struct tfc__rpc_request *request,
+			     const msgpack_object *params)
 {
 	struct tfc__drain_params drain;
 	tfc_error error = TFC_ERROR_INIT;
@@ -26,8 +26,8 @@ static void serve_drain(tfc_node *node, struct tfc__rpc_request *request,
 	tfc__rpc_reply(request, NULL);
 }
 
-static void serve(void *user, struct tfc__caller *caller, struct tfc__rpc_request *request,
-		  const char *method, const msgpack_object *params)
+static void node_serve(void *user, struct tfc__caller *caller, struct tfc__rpc_request *request,
+		       const char *method, const msgpack_object *params)
 {
 	tfc_node *node = user;
 	const struct tfc__peer_id *who = tfc__peer_id(tfc__caller_peer(caller));
@@ -40,7 +40,7 @@ static void serve(void *user, struct tfc__caller *caller, struct tfc__rpc_reques
 	} else if (!request) {
 		return;
 	} else if (strcmp(method, "node.drain") == 0) {
-		serve_drain(node, request, params);
+		node_serve_drain(node, request, params);
 	} else if (strcmp(method, "node.known") == 0) {
 		tfc__node_serve_known(node, request, params);
 	} else {
@@ -50,17 +50,12 @@ static void serve(void *user, struct tfc__caller *caller, struct tfc__rpc_reques
 	}
 }
 
-static void receive(void *user, struct tfc__node_peer *peer, const char *method,
-		    const msgpack_object *params)
-{
-}
-
-static void met(void *user, struct tfc__node_peer *peer)
+static void node_on_connected(void *user, struct tfc__node_peer *peer)
 {
 	tfc__node_query_remote_job_logs(user, peer);
 }
 
-static void refused(void *user, const tfc_error *error)
+static void node_on_refused(void *user, const tfc_error *error)
 {
 	tfc_node *node = user;
 	if (node->hooks.refused)
@@ -83,10 +78,9 @@ int tfc__node_connect(tfc_node *node, tfc_error *error)
 		.keyring = node->keyring,
 		.identity = node->identity,
 		.hello = hello,
-		.serve = serve,
-		.receive = receive,
-		.met = met,
-		.refused = refused,
+		.serve = node_serve,
+		.connected = node_on_connected,
+		.refused = node_on_refused,
 		.user = node,
 	};
 	return tfc__peers_open(node->ctx, &options, error, &node->peers);

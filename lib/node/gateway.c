@@ -21,7 +21,7 @@ struct tfc__drain_call {
 
 /* ---- the other members */
 
-static bool next(void *user, struct tfc__gateway_member *member)
+static bool gateway_members_next(void *user, struct tfc__gateway_member *member)
 {
 	const tfc_node *node = user;
 	const struct tfc__link *all = &node->peers->all, *link = member->place;
@@ -36,7 +36,8 @@ static bool next(void *user, struct tfc__gateway_member *member)
 	return false;
 }
 
-static bool find(void *user, const char *node_id, const char **ret_name, struct tfc__rpc **ret_rpc)
+static bool gateway_members_find(void *user, const char *node_id, const char **ret_name,
+				 struct tfc__rpc **ret_rpc)
 {
 	const tfc_node *node = user;
 	const struct tfc__named *named = tfc__name_find(&node->peers->ids, node_id);
@@ -49,57 +50,53 @@ static bool find(void *user, const char *node_id, const char **ret_name, struct 
 	return true;
 }
 
-static void each(void *user, tfc_member_fn fn, void *fn_user)
+static void gateway_members_each(void *user, tfc_member_fn fn, void *fn_user)
 {
 	tfc_member_list(user, fn, fn_user);
 }
 
 /* ---- drain */
 
-static void end_drain(struct tfc__drain_call *drain, const tfc_error *error)
+static void member_drain_end(struct tfc__drain_call *drain, const tfc_error *error)
 {
 	tfc__list_remove(&drain->link);
 	drain->fn(drain->done_user, error);
 	free(drain);
 }
 
-static void on_drain_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+static void member_drain_on_end(void *user, int code, const msgpack_object *result,
+				const tfc_error *error)
 {
-	end_drain(user, code < 0 ? error : NULL);
+	member_drain_end(user, code < 0 ? error : NULL);
 }
 
-static int request_drain(tfc_node *node, struct tfc__rpc *rpc, bool is_off,
+static int request_drain(tfc_node *node, const char *name, bool is_off,
 			 struct tfc__drain_call *drain, tfc_error *error)
 {
+	struct tfc__node_peer *peer = tfc__peers_find(node->peers, name);
 	struct tfc__buf params = {0};
 	struct tfc__rpc_options call = {
 		.method = "node.drain",
 		.params = &params,
 		.timeout_ms = DRAIN_MS,
-		.end = on_drain_end,
+		.end = member_drain_on_end,
 		.user = drain,
 	};
+	if (!peer || !peer->member)
+		return tfc__fail(error, TFC_ENOENT, "node", 0, "member \"%s\" not found", name);
+	struct tfc__rpc *rpc = tfc__node_peer_rpc(peer);
+	if (!rpc)
+		return tfc__fail(error, TFC_ELOST, "node", 0, "cannot reach node %s: no connection",
+				 name);
 	tfc__fields_write(&params, &tfc__drain_fields, &(struct tfc__drain_params){is_off});
 	int code = tfc__rpc_call(rpc, &call, error, &drain->call);
 	tfc__buf_fini(&params);
 	return code;
 }
 
-static int drain_member(tfc_node *node, const char *name, bool is_off,
-			struct tfc__drain_call *drain, tfc_error *error)
-{
-	struct tfc__node_peer *peer = tfc__peers_find(node->peers, name);
-	struct tfc__rpc *rpc = peer && peer->member ? tfc__node_peer_rpc(peer) : NULL;
-	if (!peer || !peer->member)
-		return tfc__fail(error, TFC_ENOENT, "node", 0, "member \"%s\" not found", name);
-	if (!rpc)
-		return tfc__fail(error, TFC_ELOST, "node", 0, "cannot reach node %s: no connection",
-				 name);
-	return request_drain(node, rpc, is_off, drain, error);
-}
-
-static void drain(void *user, const char *name, bool is_off,
-		  void (*fn)(void *done_user, const tfc_error *error), void *done_user)
+static void gateway_members_drain(void *user, const char *name, bool is_off,
+				  void (*fn)(void *done_user, const tfc_error *error),
+				  void *done_user)
 {
 	tfc_node *node = user;
 	tfc_error error = TFC_ERROR_INIT;
@@ -117,11 +114,11 @@ static void drain(void *user, const char *name, bool is_off,
 	call->fn = fn;
 	call->done_user = done_user;
 	tfc__list_append(&node->drains, &call->link);
-	if (drain_member(node, name, is_off, call, &error) < 0)
-		end_drain(call, &error);
+	if (request_drain(node, name, is_off, call, &error) < 0)
+		member_drain_end(call, &error);
 }
 
-static void watch(void *user, struct tfc__observer *observer)
+static void gateway_members_watch(void *user, struct tfc__observer *observer)
 {
 	const tfc_node *node = user;
 	tfc__members_watch(node->members, observer);
@@ -129,7 +126,11 @@ static void watch(void *user, struct tfc__observer *observer)
 
 /* ---- the service */
 
-static const struct tfc__gateway_members_ops members_ops = {next, find, each, drain, watch};
+static const struct tfc__gateway_members_ops members_ops = {gateway_members_next,
+							    gateway_members_find,
+							    gateway_members_each,
+							    gateway_members_drain,
+							    gateway_members_watch};
 
 static int find_submit_user(const char *text, struct tfc__gateway_service_options *service,
 			    tfc_error *error)
@@ -167,7 +168,7 @@ void tfc__node_close_gateway(tfc_node *node)
 		struct tfc__drain_call *call = tfc__container_of(link, struct tfc__drain_call,
 								 link);
 		tfc__rpc_drop(call->call);
-		end_drain(call, &error);
+		member_drain_end(call, &error);
 	}
 	tfc__gateway_service_close(node->gateway);
 	node->gateway = NULL;

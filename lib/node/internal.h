@@ -62,7 +62,7 @@ struct tfc_node {
 
 	struct tfc__link watches; /* struct tfc_member_watch */
 
-	struct tfc__link stay_requests; /* pending queries of remote_job_logs.c */
+	struct tfc__link logs_queries; /* pending queries of remote_job_logs.c */
 	struct tfc__timer remote_job_logs_timer;
 	uint64_t retain_s;
 
@@ -135,7 +135,7 @@ struct tfc__peers {
 	struct tfc__observer watch; /* of the members */
 	struct tfc__member_prober prober;
 	uint64_t random;
-	bool was_let_in;           /* a member has accepted our hello, or `refused` was scheduled */
+	bool was_accepted;         /* a member has accepted our hello, or `refused` was scheduled */
 	struct tfc__work refusing; /* calls options.refused */
 	tfc_error refusal;
 
@@ -171,7 +171,7 @@ struct tfc__node_peer {
 	bool has_left; /* this incarnation has said goodbye: later messages are no heartbeat */
 	/* Of its connection. The event is a const bool *: whether it is up. */
 	struct tfc__observers watches;
-	char said[256]; /* last log text about it, so that it is not repeated */
+	char logged[256]; /* last log text about it, so that it is not repeated */
 };
 
 struct tfc__caller {
@@ -240,7 +240,7 @@ struct tfc__remote_agent {
 	uint64_t boot; /* the incarnation of the remote service, as last reported; 0: unknown */
 	/* Open while the connection is used; the remote agent's notifications are its items. */
 	struct tfc__rpc_call *stay;
-	bool is_silent; /* unreachable: the jobs were notified, or will be */
+	bool is_unreachable; /* unreachable: the jobs were notified, or will be */
 	/* CLOCK_BOOTTIME when the stamp was received that was last sent back; 0: none. */
 	uint64_t received_ns;
 	int64_t ahead_ns; /* our CLOCK_BOOTTIME minus the remote one */
@@ -280,9 +280,9 @@ struct remote_job {
 	struct tfc__work flush;
 	struct tfc__timer retry; /* of the call, or of the flush */
 	struct tfc__work report; /* reports UNREACHABLE, REACHABLE, LOST, FENCED */
-	bool reports_silent;
-	bool is_reported_silent;
-	enum tfc__task_event_kind last_word; /* LOST or FENCED, or 0 */
+	bool is_unreachable;
+	bool is_reported_unreachable;
+	enum tfc__task_event_kind last_event; /* LOST or FENCED, or 0 */
 	tfc_error why;
 	bool is_reporting;          /* inside fn */
 	struct tfc__bundle *bundle; /* a reference; NULL: none */
@@ -314,7 +314,7 @@ void tfc__remote_flush(struct remote_job *job); /* sends the queued messages, as
 void tfc__remote_give_up(struct remote_job *job, const char *why);
 void tfc__remote_receive(struct remote_job *job, const struct tfc__agent_message *message);
 void tfc__remote_lose(struct remote_job *job, enum tfc__task_event_kind word, const char *why);
-void tfc__remote_notify_silence(struct remote_job *job, bool is_silent);
+void tfc__remote_set_unreachable(struct remote_job *job, bool is_unreachable);
 void tfc__remote_free(struct remote_job *job);
 
 /* remote_log.c */
@@ -326,7 +326,7 @@ struct tfc__log_source *tfc__remote_kept_log(void *agent, const char *id, const 
 void tfc__remote_logs_wake(struct tfc__remote_agent *agent);
 #define ALL_TASKS UINT32_MAX
 void tfc__remote_logs_retry(const struct remote_job *job, uint32_t task); /* or ALL_TASKS */
-void tfc__remote_logs_leave(const struct remote_job *job); /* call when the job is closed */
+void tfc__remote_logs_detach(const struct remote_job *job); /* call when the job is closed */
 void tfc__remote_logs_end(struct tfc__remote_agent *agent);
 
 /* ==== the service for maintainers on other nodes */
@@ -384,7 +384,7 @@ struct served_job {
 	struct tfc__timer retry; /* the same, after out of memory */
 	bool is_forgotten;       /* its logs are removed with it */
 	bool is_ending;          /* its tasks are being ended; then it is freed */
-	struct tfc__work gone;
+	struct tfc__work freeing;
 	uint32_t query; /* the pending query of a job that could not be opened; 0: none */
 	struct tfc__work response;
 	struct tfc__link logs;
@@ -395,8 +395,8 @@ struct served_job {
  * TFC_ENOMEM, TFC_ELOST. */
 int tfc__session_notify(struct session *session, const struct tfc__buf *item);
 /* Drops its connection: the maintainer resumes each job. */
-void tfc__session_leave(struct session *session);
-void tfc__session_is_left(struct session *session); /* call when a job of the session was freed */
+void tfc__session_disconnect(struct session *session);
+void tfc__session_job_freed(struct session *session); /* call when a job of the session was freed */
 
 /* served_job.c */
 struct served_job *tfc__served_job_find(struct session *session, uint64_t handle);

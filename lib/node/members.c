@@ -18,8 +18,8 @@ struct tfc_member_watch {
 
 /* ---- opening */
 
-static int find_source(tfc_node *node, const tfc_node_options *options,
-		       struct tfc__members_options *members, tfc_error *error)
+static int open_members_source(tfc_node *node, const tfc_node_options *options,
+			       struct tfc__members_options *members, tfc_error *error)
 {
 	members->ops = options->membership;
 	members->user = options->membership_impl;
@@ -47,7 +47,7 @@ int tfc__node_open_members(tfc_node *node, const tfc_node_options *options, tfc_
 	self.slots = options->slots;
 	self.memory_bytes = options->memory_bytes;
 	self.labels = options->labels;
-	int code = find_source(node, options, &members, error);
+	int code = open_members_source(node, options, &members, error);
 	if (code == TFC_OK)
 		code = tfc__members_open(node->ctx, &members, error, &node->members);
 	return code;
@@ -81,8 +81,8 @@ const char *tfc__node_member_id(const tfc_node *node, const struct tfc__member *
 
 /* ---- for hosts */
 
-static void report(const tfc_node *node, const struct tfc__member *member, uint32_t change,
-		   tfc_member_fn fn, void *user)
+static void report_member(const tfc_node *node, const struct tfc__member *member, uint32_t change,
+			  tfc_member_fn fn, void *user)
 {
 	tfc_member_info info;
 	tfc__member_info(member, &info);
@@ -90,7 +90,7 @@ static void report(const tfc_node *node, const struct tfc__member *member, uint3
 	fn(user, change, &info);
 }
 
-static int enter(tfc_node *node, bool has_fn, tfc_error **ret_error)
+static int member_call_enter(tfc_node *node, bool has_fn, tfc_error **ret_error)
 {
 	int code = tfc__ctx_enter(node ? node->ctx : NULL);
 	if (code < 0)
@@ -102,7 +102,7 @@ static int enter(tfc_node *node, bool has_fn, tfc_error **ret_error)
 int tfc_member_list(tfc_node *node, tfc_member_fn fn, void *user)
 {
 	tfc_error *error;
-	int code = enter(node, fn != NULL, &error);
+	int code = member_call_enter(node, fn != NULL, &error);
 	if (code < 0)
 		return code;
 	const struct tfc__link *all = tfc__members_all(node->members);
@@ -110,19 +110,19 @@ int tfc_member_list(tfc_node *node, tfc_member_fn fn, void *user)
 		struct tfc__member *member = tfc__container_of(link, struct tfc__member, link);
 		next = link->next;
 		if (!member->is_out)
-			report(node, member, 0, fn, user);
+			report_member(node, member, 0, fn, user);
 	}
 	return TFC_OK;
 }
 
-static void on_change(struct tfc__observer *inner, const void *event)
+static void member_watch_on_change(struct tfc__observer *inner, const void *event)
 {
 	const struct tfc__member_event *what = event;
 	tfc_member_watch *watch = tfc__container_of(inner, tfc_member_watch, inner);
-	report(watch->node, what->member, (uint32_t)what->change, watch->fn, watch->user);
+	report_member(watch->node, what->member, (uint32_t)what->change, watch->fn, watch->user);
 }
 
-static void close_watch(struct tfc__handle *handle)
+static void member_watch_on_close(struct tfc__handle *handle)
 {
 	tfc_member_watch_close(tfc__container_of(handle, tfc_member_watch, handle));
 }
@@ -131,7 +131,7 @@ int tfc_member_watch_open(tfc_node *node, tfc_member_fn fn, void *user,
 			  tfc_member_watch **ret_watch)
 {
 	tfc_error *error;
-	int code = enter(node, fn != NULL, &error);
+	int code = member_call_enter(node, fn != NULL, &error);
 	if (code < 0)
 		return code;
 	if (!ret_watch)
@@ -142,10 +142,11 @@ int tfc_member_watch_open(tfc_node *node, tfc_member_fn fn, void *user,
 	watch->node = node;
 	watch->fn = fn;
 	watch->user = user;
-	tfc__observer_init(&watch->inner, on_change);
+	tfc__observer_init(&watch->inner, member_watch_on_change);
 	tfc__list_append(&node->watches, &watch->link);
 	tfc__members_watch(node->members, &watch->inner);
-	tfc__handle_open(node->ctx, &watch->handle, TFC__HANDLE_MEMBER_WATCH, close_watch);
+	tfc__handle_open(node->ctx, &watch->handle, TFC__HANDLE_MEMBER_WATCH,
+			 member_watch_on_close);
 	*ret_watch = watch;
 	return TFC_OK;
 }

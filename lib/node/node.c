@@ -18,7 +18,7 @@ int tfc_node_options_init(tfc_node_options *options, uint32_t size)
 	return tfc__options_init(options, size, sizeof(*options));
 }
 
-static void close_node(struct tfc__handle *handle)
+static void node_on_close(struct tfc__handle *handle)
 {
 	tfc_node_close(tfc__container_of(handle, tfc_node, handle));
 }
@@ -48,7 +48,7 @@ int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_
 		*error = why;
 		return code;
 	}
-	tfc__handle_open(ctx, &node->handle, TFC__HANDLE_NODE, close_node);
+	tfc__handle_open(ctx, &node->handle, TFC__HANDLE_NODE, node_on_close);
 	*ret_node = node;
 	return TFC_OK;
 }
@@ -77,48 +77,43 @@ int tfc_node_shutdown(tfc_node *node, tfc_node_ended_fn fn, void *user)
 #define PATIENCE_S 30 /* for jobs whose tasks are on other nodes */
 #define MARGIN_S 5    /* beyond a grace, until every node has learned of the end of the last task */
 
-static void on_goodbye(void *user)
+static void leave_on_goodbye(void *user)
 {
 	tfc_node *node = user;
 	node->left(node->left_user);
 }
 
-static void send_goodbye(tfc_node *node)
+static void leave_send_goodbye(tfc_node *node)
 {
 	tfc__node_stop_leaving(node);
-	tfc__peers_leave(node->peers, on_goodbye, node);
+	tfc__peers_leave(node->peers, leave_on_goodbye, node);
 }
 
-static void go_when_empty(struct tfc__work *work)
+static void leave_when_empty(struct tfc__work *work)
 {
 	tfc_node *node = tfc__container_of(work, tfc_node, emptied);
-	if (node->is_suspended && tfc__agent_taken(node->agent) == 0)
-		send_goodbye(node);
+	if (node->is_suspended && tfc__agent_slots_used(node->agent) == 0)
+		leave_send_goodbye(node);
 }
 
-static void on_suspended(void *user)
+static void leave_on_suspended(void *user)
 {
 	tfc_node *node = user;
 	node->is_suspended = true;
 	tfc__work_schedule(&node->emptied);
 }
 
-static void say_what_lasts(const tfc_node *node)
-{
-	char tasks[200];
-	tfc__agent_taken_text(node->agent, tasks, sizeof(tasks));
-	tfc__log(node->ctx, TFC_LOG_WARNING, "node", "", "leaving; waiting for %s to end",
-		 *tasks ? tasks : "tasks of its jobs on other nodes");
-}
-
-static void on_timer(struct tfc__timer *timer)
+static void leave_on_timer(struct tfc__timer *timer)
 {
 	tfc_node *node = tfc__container_of(timer, tfc_node, leaving);
+	char tasks[200];
 	if (tfc__now() >= node->leave_by) {
-		send_goodbye(node);
+		leave_send_goodbye(node);
 		return;
 	}
-	say_what_lasts(node);
+	tfc__agent_slots_text(node->agent, tasks, sizeof(tasks));
+	tfc__log(node->ctx, TFC_LOG_WARNING, "node", "", "leaving; waiting for %s to end",
+		 *tasks ? tasks : "tasks of its jobs on other nodes");
 	tfc__timer_set(timer, node->leave_by);
 }
 
@@ -138,13 +133,13 @@ int tfc_node_leave(tfc_node *node, tfc_node_ended_fn fn, void *user)
 	double patience_s = graces_s > PATIENCE_S ? graces_s : PATIENCE_S;
 	node->leave_by = tfc__now() + (uint64_t)(patience_s * TFC__SECOND);
 	tfc__node_set_draining(node, true);
-	tfc__timer_init(&node->leaving, node->ctx, on_timer);
+	tfc__timer_init(&node->leaving, node->ctx, leave_on_timer);
 	tfc__timer_set(&node->leaving, tfc__now() + QUIET_MS * TFC__MS);
-	tfc__work_init(&node->emptied, node->ctx, go_when_empty);
+	tfc__work_init(&node->emptied, node->ctx, leave_when_empty);
 	tfc__agent_on_empty(node->agent, &node->emptied);
 	/* A drained node has already begun to stop its jobs. */
-	if (tfc__directory_suspend(node->directory, on_suspended, node, error) < 0)
-		on_suspended(node);
+	if (tfc__directory_suspend(node->directory, leave_on_suspended, node, error) < 0)
+		leave_on_suspended(node);
 	return TFC_OK;
 }
 
@@ -191,7 +186,8 @@ int tfc_gateway_options_init(tfc_gateway_options *options, uint32_t size)
 	return tfc__options_init(options, size, sizeof(*options));
 }
 
-static int open_gateway(tfc_ctx *ctx, const tfc_gateway_options *options, tfc_gateway **ret_gateway)
+static int gateway_open_checked(tfc_ctx *ctx, const tfc_gateway_options *options,
+				tfc_gateway **ret_gateway)
 {
 	tfc_gateway_options known;
 	int code = tfc__ctx_enter(ctx);
@@ -216,15 +212,16 @@ static int open_gateway(tfc_ctx *ctx, const tfc_gateway_options *options, tfc_ga
 	return tfc__node_gateway_new(known.node, ret_gateway);
 }
 
-static void close_gateway(struct tfc__handle *handle)
+static void gateway_on_close(struct tfc__handle *handle)
 {
 	tfc_gateway_close(tfc__container_of(handle, tfc_gateway, handle));
 }
 
 int tfc_gateway_open(tfc_ctx *ctx, const tfc_gateway_options *options, tfc_gateway **ret_gateway)
 {
-	int code = open_gateway(ctx, options, ret_gateway);
+	int code = gateway_open_checked(ctx, options, ret_gateway);
 	if (code == TFC_OK)
-		tfc__handle_open(ctx, &(*ret_gateway)->handle, TFC__HANDLE_GATEWAY, close_gateway);
+		tfc__handle_open(ctx, &(*ret_gateway)->handle, TFC__HANDLE_GATEWAY,
+				 gateway_on_close);
 	return code;
 }

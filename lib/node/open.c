@@ -57,8 +57,8 @@ static bool find_host(const char *address, struct tfc__tcp_host *ret_host)
 
 /* The host at which other nodes reach this node's tasks: by default the one at which they reach the
  * node. */
-static const char *host_of(const tfc_node *node, const tfc_node_options *options,
-			   struct tfc__tcp_host *host)
+static const char *advertised_host(const tfc_node *node, const tfc_node_options *options,
+				   struct tfc__tcp_host *host)
 {
 	if (options->host)
 		return options->host;
@@ -95,7 +95,7 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 		.port_first = options->port_first,
 		.port_last = options->port_last,
 		.name = options->name,
-		.host = host_of(node, options, &host),
+		.host = advertised_host(node, options, &host),
 		.env = options->env,
 		.is_env_for_all = options->base_env == TFC_BASE_ENV_NODE,
 		.pass_env = options->pass_env,
@@ -122,13 +122,13 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 }
 
 /* The agent of a member. */
-static struct tfc__agent_handle agent_of(void *user, const struct tfc__member *member)
+static struct tfc__agent_handle node_agent_of(void *user, const struct tfc__member *member)
 {
 	const tfc_node *node = user;
 	return tfc__node_agents_of(node->agents, member);
 }
 
-static int open_agents(tfc_node *node, const tfc_node_options *options)
+static int open_node_agents(tfc_node *node, const tfc_node_options *options)
 {
 	const struct tfc__node_agents_options agents = {
 		.peers = node->peers,
@@ -196,28 +196,20 @@ static int open_upstreams(tfc_node *node, const tfc_node_options *options, tfc_e
 	return TFC_OK;
 }
 
-/* Opens everything between the store and the jobs in it. */
-static int open_middle(tfc_node *node, const tfc_node_options *options, tfc_error *error)
-{
-	int code;
-	if ((code = tfc__node_open_members(node, options, error)) < 0 ||
-	    (code = open_agent(node, options, error)) < 0 ||
-	    (code = tfc__node_connect(node, error)) < 0 ||
-	    (code = open_agents(node, options)) < 0 ||
-	    (code = tfc__nodes_open(node->ctx, node->members, agent_of, node, error,
-				    &node->nodes)) < 0)
-		return code;
-	return open_upstreams(node, options, error);
-}
-
 /* The store is first: opening it locks the state directory, or fails with the node that has it. */
 static int open_jobs(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	struct tfc__store *store = NULL;
 	int code = open_store(node, options, &store, error);
-	if (code == TFC_OK)
-		code = open_middle(node, options, error);
-	if (code < 0) {
+	if (code < 0)
+		return code;
+	if ((code = tfc__node_open_members(node, options, error)) < 0 ||
+	    (code = open_agent(node, options, error)) < 0 ||
+	    (code = tfc__node_connect(node, error)) < 0 ||
+	    (code = open_node_agents(node, options)) < 0 ||
+	    (code = tfc__nodes_open(node->ctx, node->members, node_agent_of, node, error,
+				    &node->nodes)) < 0 ||
+	    (code = open_upstreams(node, options, error)) < 0) {
 		tfc__store_close(store);
 		return code;
 	}

@@ -58,6 +58,7 @@ static const struct tfc__option_key node_keys[] = {
 	NODE("down", SECONDS, down_ms),
 	{"quiet", TFC__OPTION_OF_TOOL, 0},
 	{"json", TFC__OPTION_OF_TOOL, 0},
+	{"verbose", TFC__OPTION_OF_TOOL, 0},
 	{"gossip", TFC__OPTION_LATER, 0},
 	{"join", TFC__OPTION_LATER, 0},
 };
@@ -94,8 +95,8 @@ static int option_nomem(struct reader *r)
 #define TEXT_SIZE 64
 
 /* The text of a string or number; `buffer` holds that of a number. */
-static int text_of_value(struct reader *r, const json_t *value, char buffer[TEXT_SIZE],
-			 const char **ret_text)
+static int option_text(struct reader *r, const json_t *value, char buffer[TEXT_SIZE],
+		       const char **ret_text)
 {
 	if (json_is_string(value)) {
 		*ret_text = json_string_value(value);
@@ -127,7 +128,7 @@ static bool read_digits(const char **at, uint64_t max, uint64_t *ret_number)
 	return *at > start;
 }
 
-static bool read_count(const char *text, uint32_t *ret_count)
+static bool option_read_count(const char *text, uint32_t *ret_count)
 {
 	uint64_t number;
 	bool is_number = read_digits(&text, UINT32_MAX, &number) && !*text && number;
@@ -137,7 +138,7 @@ static bool read_count(const char *text, uint32_t *ret_count)
 }
 
 /* strtod would depend on the locale. */
-static bool read_seconds(const char *text, uint32_t *ret_ms)
+static bool option_read_seconds(const char *text, uint32_t *ret_ms)
 {
 	uint64_t seconds, ms = 0;
 	if (!read_digits(&text, 1000000, &seconds))
@@ -156,7 +157,7 @@ static bool read_seconds(const char *text, uint32_t *ret_ms)
 	return true;
 }
 
-static bool read_bytes(const char *text, uint64_t *ret_bytes)
+static bool option_read_bytes(const char *text, uint64_t *ret_bytes)
 {
 	static const char units[] = "KMGT";
 	uint64_t number;
@@ -170,7 +171,7 @@ static bool read_bytes(const char *text, uint64_t *ret_bytes)
 	return true;
 }
 
-static int read_ports(struct reader *r, const char *text, uint16_t ports[2])
+static int option_read_ports(struct reader *r, const char *text, uint16_t ports[2])
 {
 	const char *at = text;
 	uint64_t first, last;
@@ -184,7 +185,7 @@ static int read_ports(struct reader *r, const char *text, uint16_t ports[2])
 	return TFC_OK;
 }
 
-static int read_text(struct reader *r, const char *text, const char **ret_text)
+static int option_read_text(struct reader *r, const char *text, const char **ret_text)
 {
 	char *copy = strdup(text);
 	tfc__strv_take(&r->storage->texts, copy);
@@ -194,7 +195,7 @@ static int read_text(struct reader *r, const char *text, const char **ret_text)
 	return TFC_OK;
 }
 
-static int read_store(struct reader *r, const char *text)
+static int option_read_store(struct reader *r, const char *text)
 {
 	if (strncmp(text, "etcd:", 5) == 0)
 		return tfc__key_fail(&r->path, r->error, TFC_ENOTSUP,
@@ -203,7 +204,7 @@ static int read_store(struct reader *r, const char *text)
 					  : FAIL(r, "unknown store \"%s\"; use \"local\"", text);
 }
 
-static int read_base_env(struct reader *r, const char *text, uint32_t *ret_base_env)
+static int option_read_base_env(struct reader *r, const char *text, uint32_t *ret_base_env)
 {
 	bool is_node = strcmp(text, "node") == 0;
 	if (!is_node && strcmp(text, "minimal") != 0)
@@ -262,7 +263,8 @@ static int find_groups(struct reader *r, char **names)
 	return TFC_OK;
 }
 
-static int read_texts(struct reader *r, const struct tfc__option_key *key, const json_t *value)
+static int option_read_list(struct reader *r, const struct tfc__option_key *key,
+			    const json_t *value)
 {
 	struct tfc__strv list = {0};
 	size_t count = json_is_array(value) ? json_array_size(value) : 1;
@@ -271,7 +273,7 @@ static int read_texts(struct reader *r, const struct tfc__option_key *key, const
 		char buffer[TEXT_SIZE];
 		const char *text = "";
 		const json_t *item = json_is_array(value) ? json_array_get(value, i) : value;
-		code = text_of_value(r, item, buffer, &text);
+		code = option_text(r, item, buffer, &text);
 		tfc__strv_add(&list, text);
 	}
 	char **texts = code == TFC_OK ? tfc__strv_steal(&list) : NULL;
@@ -289,42 +291,43 @@ static int read_texts(struct reader *r, const struct tfc__option_key *key, const
 
 /* ---- keys */
 
-static int read_scalar(struct reader *r, const struct tfc__option_key *key, const json_t *value)
+static int option_read_scalar(struct reader *r, const struct tfc__option_key *key,
+			      const json_t *value)
 {
 	void *field = (char *)r->options + key->offset;
 	char buffer[TEXT_SIZE];
 	const char *text;
 	if (json_is_array(value))
 		return FAIL(r, "must be one value, not a list");
-	int code = text_of_value(r, value, buffer, &text);
+	int code = option_text(r, value, buffer, &text);
 	if (code < 0)
 		return code;
 	switch (key->kind) {
 	case TFC__OPTION_COUNT:
-		return read_count(text, field)
+		return option_read_count(text, field)
 			       ? TFC_OK
 			       : FAIL(r, "\"%s\" is not a whole number of at least 1", text);
 	case TFC__OPTION_SECONDS:
-		return read_seconds(text, field)
+		return option_read_seconds(text, field)
 			       ? TFC_OK
 			       : FAIL(r, "\"%s\" is not a number of seconds above 0", text);
 	case TFC__OPTION_BYTES:
-		return read_bytes(text, field)
+		return option_read_bytes(text, field)
 			       ? TFC_OK
 			       : FAIL(r, "\"%s\" is not a number of bytes above 0, such as 8G",
 				      text);
 	case TFC__OPTION_PORTS:
-		return read_ports(r, text, field);
+		return option_read_ports(r, text, field);
 	case TFC__OPTION_BASE_ENV:
-		return read_base_env(r, text, field);
+		return option_read_base_env(r, text, field);
 	case TFC__OPTION_STORE:
-		return read_store(r, text);
+		return option_read_store(r, text);
 	default:
-		return read_text(r, text, field);
+		return option_read_text(r, text, field);
 	}
 }
 
-static int refuse_key(struct reader *r, const char *name)
+static int option_fail_unknown(struct reader *r, const char *name)
 {
 	struct tfc__json_key list[64] = {{0}};
 	struct tfc__json_keys names = {list, 0};
@@ -337,14 +340,14 @@ static int refuse_key(struct reader *r, const char *name)
 	return FAIL(r, "unknown key");
 }
 
-static int read_key(struct reader *r, const char *name, const json_t *value)
+static int option_read_key(struct reader *r, const char *name, const json_t *value)
 {
 	const struct tfc__option_key *key = NULL;
 	for (size_t i = 0; i < r->keys->count && !key; i++)
 		if (strcmp(r->keys->items[i].name, name) == 0)
 			key = &r->keys->items[i];
 	if (!key)
-		return refuse_key(r, name);
+		return option_fail_unknown(r, name);
 	switch (key->kind) {
 	case TFC__OPTION_LATER:
 		return tfc__key_fail(&r->path, r->error, TFC_ENOTSUP,
@@ -354,13 +357,13 @@ static int read_key(struct reader *r, const char *name, const json_t *value)
 	case TFC__OPTION_TEXTS:
 	case TFC__OPTION_PASS_ENV:
 	case TFC__OPTION_GROUPS:
-		return read_texts(r, key, value);
+		return option_read_list(r, key, value);
 	default:
-		return read_scalar(r, key, value);
+		return option_read_scalar(r, key, value);
 	}
 }
 
-static int read_object(struct reader *r, json_t *root)
+static int options_read_object(struct reader *r, json_t *root)
 {
 	const char *name;
 	json_t *value;
@@ -369,7 +372,7 @@ static int read_object(struct reader *r, json_t *root)
 	json_object_foreach(root, name, value)
 	{
 		tfc__key_path_push(&r->path, name);
-		int code = read_key(r, name, value);
+		int code = option_read_key(r, name, value);
 		if (code < 0)
 			return code;
 		tfc__key_path_pop(&r->path);
@@ -396,7 +399,7 @@ int tfc__options_read_json(const struct tfc__option_keys *keys, const char *json
 	if (code < 0) {
 		tfc__fail(error, code, keys->component, 0, "%s", detail.text);
 		line = detail.line > 0 ? (uint32_t)detail.line : 1;
-	} else if ((code = read_object(&r, root)) < 0 && code != TFC_ENOMEM) {
+	} else if ((code = options_read_object(&r, root)) < 0 && code != TFC_ENOMEM) {
 		line = tfc__key_line(json, len, &r.path);
 	}
 	json_decref(root); /* the path points into it */

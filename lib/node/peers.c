@@ -9,20 +9,16 @@
 
 #define GOODBYE_MS 500
 
-static void free_peers(struct tfc__peers *peers)
+void tfc__peers_exit(struct tfc__peers *peers)
 {
+	if (--peers->busy || !peers->is_closed)
+		return;
 	TFC__LIST_EACH (link, &peers->all) {
 		struct tfc__node_peer *peer = tfc__container_of(link, struct tfc__node_peer, link);
 		free(peer->name);
 		free(peer);
 	}
 	free(peers);
-}
-
-void tfc__peers_exit(struct tfc__peers *peers)
-{
-	if (--peers->busy == 0 && peers->is_closed)
-		free_peers(peers);
 }
 
 /* ---- this node */
@@ -35,7 +31,7 @@ void tfc__peers_write_hello(struct tfc__peers *peers, const char *to, struct tfc
 	tfc__hello_write(&hello, buf);
 }
 
-static void report_state(struct tfc__peers *peers)
+static void peers_notify_state(struct tfc__peers *peers)
 {
 	struct tfc__buf params = {0};
 	tfc__peers_write_hello(peers, "", &params);
@@ -50,7 +46,8 @@ static void report_state(struct tfc__peers *peers)
 
 /* ---- the table of members */
 
-static struct tfc__node_peer *find_or_add(struct tfc__peers *peers, struct tfc__member *member)
+static struct tfc__node_peer *peers_find_or_add(struct tfc__peers *peers,
+						struct tfc__member *member)
 {
 	struct tfc__node_peer *peer = tfc__peers_find(peers, member->name);
 	if (peer || !(peer = calloc(1, sizeof(*peer))))
@@ -77,7 +74,7 @@ void tfc__node_peer_index_id(struct tfc__node_peer *peer)
 
 /* The member was removed, has another address, or was unreachable for too long: closes its
  * connections. */
-static void cut(struct tfc__node_peer *peer)
+static void node_peer_disconnect(struct tfc__node_peer *peer)
 {
 	bool was_up = peer->is_up;
 	tfc__timer_cancel(&peer->redial);
@@ -88,22 +85,16 @@ static void cut(struct tfc__node_peer *peer)
 		tfc__node_peer_report(peer, false);
 }
 
-static bool has_moved(const struct tfc__node_peer *peer)
+static void peers_update_member(struct tfc__peers *peers, struct tfc__member *member,
+				enum tfc__member_change change)
 {
-	const char *address = peer->member ? peer->member->address : NULL;
-	return address && *peer->address && strcmp(peer->address, address) != 0;
-}
-
-static void on_other(struct tfc__peers *peers, struct tfc__member *member,
-		     enum tfc__member_change change)
-{
-	struct tfc__node_peer *peer = find_or_add(peers, member);
+	struct tfc__node_peer *peer = peers_find_or_add(peers, member);
 	if (!peer) {
 		tfc__log(peers->ctx, TFC_LOG_ERROR, "node", member->name, "out of memory");
 	} else if (change == TFC__MEMBER_REMOVED) {
 		peer->member = member->owner = NULL;
 		tfc__name_remove(&peer->identified);
-		cut(peer);
+		node_peer_disconnect(peer);
 	} else {
 		peer->member = member;
 		member->owner = peer;
@@ -111,11 +102,12 @@ static void on_other(struct tfc__peers *peers, struct tfc__member *member,
 			snprintf(peer->node_id, sizeof(peer->node_id), "%s",
 				 member->node_id ? member->node_id : "");
 		tfc__node_peer_index_id(peer);
-		if (has_moved(peer)) {
-			cut(peer);
+		if (member->address && *peer->address &&
+		    strcmp(peer->address, member->address) != 0) {
+			node_peer_disconnect(peer);
 			peer->failures = 0;
 		} else if (member->state == TFC_MEMBER_DOWN && (peer->is_up || peer->callers)) {
-			cut(peer);
+			node_peer_disconnect(peer);
 		}
 		if (!peers->is_closed && !peer->redial.at)
 			tfc__node_peer_dial(peer);
@@ -124,24 +116,24 @@ static void on_other(struct tfc__peers *peers, struct tfc__member *member,
 
 void tfc__peers_adopt(struct tfc__peers *peers, struct tfc__member *member)
 {
-	on_other(peers, member, TFC__MEMBER_ADDED);
+	peers_update_member(peers, member, TFC__MEMBER_ADDED);
 }
 
-static void on_member(struct tfc__observer *watch, const void *event)
+static void peers_on_member(struct tfc__observer *watch, const void *event)
 {
 	struct tfc__peers *peers = tfc__container_of(watch, struct tfc__peers, watch);
 	const struct tfc__member_event *what = event;
 	tfc__peers_enter(peers);
 	if (what->member->is_self && !peers->left)
-		report_state(peers);
+		peers_notify_state(peers);
 	else if (!what->member->is_self)
-		on_other(peers, what->member, what->change);
+		peers_update_member(peers, what->member, what->change);
 	tfc__peers_exit(peers);
 }
 
 /* ---- leaving */
 
-static void on_all_left(struct tfc__timer *timer)
+static void peers_on_left(struct tfc__timer *timer)
 {
 	struct tfc__peers *peers = tfc__container_of(timer, struct tfc__peers, leaving);
 	void (*fn)(void *user) = peers->left;
@@ -163,31 +155,29 @@ static void on_bye_end(void *user, int code, const msgpack_object *result, const
 		tfc__timer_set(&peers->leaving, tfc__now());
 }
 
-static void send_goodbye(struct tfc__node_peer *peer)
-{
-	tfc_error error = TFC_ERROR_INIT;
-	/* Also before the response to our hello: the member handles the hello first. */
-	struct tfc__rpc *rpc = peer->dialed ? tfc__peer_rpc(peer->dialed) : NULL;
-	struct tfc__rpc_options call = {.method = "node.bye", .end = on_bye_end, .user = peer};
-	if (!rpc)
-		rpc = tfc__caller_rpc_of(peer);
-	if (rpc && tfc__rpc_call(rpc, &call, &error, &peer->bye) == TFC_OK)
-		peer->peers->goodbyes++;
-}
-
 void tfc__peers_leave(struct tfc__peers *peers, void (*fn)(void *user), void *user)
 {
-	report_state(peers); /* before the goodbye, after which later messages are ignored */
+	peers_notify_state(peers); /* before the goodbye, after which later messages are ignored */
 	peers->left = fn;
 	peers->left_user = user;
-	TFC__LIST_EACH (link, &peers->all)
-		send_goodbye(tfc__container_of(link, struct tfc__node_peer, link));
+	TFC__LIST_EACH (link, &peers->all) {
+		struct tfc__node_peer *peer = tfc__container_of(link, struct tfc__node_peer, link);
+		struct tfc__rpc_options call = {.method = "node.bye",
+						.end = on_bye_end,
+						.user = peer};
+		/* Also before the response to our hello: the member handles the hello first. */
+		struct tfc__rpc *rpc = peer->dialed ? tfc__peer_rpc(peer->dialed) : NULL;
+		if (!rpc)
+			rpc = tfc__caller_rpc_of(peer);
+		if (rpc && tfc__rpc_call(rpc, &call, NULL, &peer->bye) == TFC_OK)
+			peers->goodbyes++;
+	}
 	tfc__timer_set(&peers->leaving, tfc__now() + (peers->goodbyes ? GOODBYE_MS * TFC__MS : 0));
 }
 
 /* ---- the peers as a whole */
 
-static void report_refusal(struct tfc__work *work)
+static void peers_on_refusal(struct tfc__work *work)
 {
 	struct tfc__peers *peers = tfc__container_of(work, struct tfc__peers, refusing);
 	tfc_error error = peers->refusal;
@@ -195,7 +185,7 @@ static void report_refusal(struct tfc__work *work)
 		peers->options.refused(peers->options.user, &error);
 }
 
-static bool adopt_all(struct tfc__peers *peers)
+static bool peers_adopt_all(struct tfc__peers *peers)
 {
 	const struct tfc__link *members = tfc__members_all(peers->options.members);
 	bool is_done = true;
@@ -222,13 +212,13 @@ int tfc__peers_open(tfc_ctx *ctx, const struct tfc__peers_options *options, tfc_
 	tfc__names_init(&peers->names);
 	tfc__names_init(&peers->ids);
 	tfc__list_init(&peers->callers);
-	tfc__work_init(&peers->refusing, ctx, report_refusal);
-	tfc__timer_init(&peers->leaving, ctx, on_all_left);
-	tfc__observer_init(&peers->watch, on_member);
+	tfc__work_init(&peers->refusing, ctx, peers_on_refusal);
+	tfc__timer_init(&peers->leaving, ctx, peers_on_left);
+	tfc__observer_init(&peers->watch, peers_on_member);
 	peers->prober.fn = tfc__node_peer_on_probe;
 	tfc__members_watch(options->members, &peers->watch);
 	tfc__members_set_prober(options->members, &peers->prober);
-	if (!adopt_all(peers)) {
+	if (!peers_adopt_all(peers)) {
 		tfc__peers_close(peers);
 		return tfc__fail_nomem(error, "node");
 	}

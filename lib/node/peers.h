@@ -28,11 +28,8 @@ struct tfc__peers_options {
 	 * request NULL: a notification. Every request needs a response. */
 	void (*serve)(void *user, struct tfc__caller *caller, struct tfc__rpc_request *request,
 		      const char *method, const msgpack_object *params);
-	/* A notification of a member over the dialed connection. */
-	void (*receive)(void *user, struct tfc__node_peer *peer, const char *method,
-			const msgpack_object *params);
 	/* A member has accepted our hello and can be called; or NULL. */
-	void (*met)(void *user, struct tfc__node_peer *peer);
+	void (*connected)(void *user, struct tfc__node_peer *peer);
 	/* Called once, from dispatch: this node may not take part (tfc_node_options.refused). */
 	void (*refused)(void *user, const tfc_error *error);
 	void *user;

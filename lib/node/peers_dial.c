@@ -14,11 +14,11 @@
 #define BACKOFF_REFUSED_MS 10000 /* to a node that refuses us: an operator has to fix the cause */
 
 /* Logs the text, unless it was the last one logged. */
-static void say(struct tfc__node_peer *peer, const char *text)
+static void node_peer_log(struct tfc__node_peer *peer, const char *text)
 {
-	if (strcmp(peer->said, text) == 0)
+	if (strcmp(peer->logged, text) == 0)
 		return;
-	snprintf(peer->said, sizeof(peer->said), "%s", text);
+	snprintf(peer->logged, sizeof(peer->logged), "%s", text);
 	tfc__log(peer->peers->ctx, TFC_LOG_WARNING, "node", peer->name, "%s", text);
 }
 
@@ -51,10 +51,10 @@ void tfc__node_peer_learn(struct tfc__node_peer *peer, const struct tfc__hello *
 	memcpy(peer->node_id, hello->node_id, sizeof(peer->node_id));
 	tfc__node_peer_index_id(peer);
 	memcpy(peer->boot_id, hello->boot_id, sizeof(peer->boot_id));
-	peer->said[0] = '\0';
+	peer->logged[0] = '\0';
 	if (peer->member && tfc__members_learn(peer->peers->options.members, peer->member,
 					       &hello->offer, &error) < 0)
-		say(peer, error.text);
+		node_peer_log(peer, error.text);
 	tfc__node_peer_received(peer);
 }
 
@@ -71,7 +71,7 @@ void tfc__node_peer_hang_up(struct tfc__node_peer *peer)
 	peer->dialed = NULL;
 }
 
-static void schedule(struct tfc__node_peer *peer)
+static void schedule_redial(struct tfc__node_peer *peer)
 {
 	const struct tfc__member *member = peer->member;
 	uint32_t most = BACKOFF_MAX_MS, ms = BACKOFF_MS;
@@ -97,7 +97,7 @@ static bool is_refusal(const tfc_error *why)
 }
 
 /* The connection was lost or could not be established: `why`. */
-static void lost(struct tfc__node_peer *peer, const tfc_error *why)
+static void dialed_lost(struct tfc__node_peer *peer, const tfc_error *why)
 {
 	struct tfc__peers *peers = peer->peers;
 	bool was_up = peer->is_up;
@@ -111,37 +111,33 @@ static void lost(struct tfc__node_peer *peer, const tfc_error *why)
 	}
 	if (peers->is_closed)
 		return;
-	if (was_up) /* immediately: if the process has ended, the result tells */
+	if (was_up) /* immediately: the result shows whether the process has ended */
 		tfc__node_peer_dial(peer);
 	else
-		schedule(peer);
+		schedule_redial(peer);
 }
 
-/* Two nodes have the same name or identity: the one that came last has to stop. */
-static void report_to_host(struct tfc__peers *peers, const tfc_error *error)
+/* Another process listens there, and refuses us or is not the dialed node: the member may be alive
+ * or not. Retries with back-off, more slowly unless the cause may be temporary. */
+static void dialed_refused(struct tfc__node_peer *peer, const tfc_error *error)
 {
-	if (error->code != TFC_EEXIST || peers->was_let_in)
-		return;
-	peers->was_let_in = true; /* reported once */
-	peers->refusal = *error;
-	tfc__work_schedule(&peers->refusing);
-}
-
-/* Another process answers there, and refuses us or is not the dialed node: that says nothing about
- * the member. Retries with back-off, more slowly unless the cause may be temporary. */
-static void refused(struct tfc__node_peer *peer, const tfc_error *error)
-{
-	say(peer, error->text);
+	struct tfc__peers *peers = peer->peers;
+	node_peer_log(peer, error->text);
 	tfc__node_peer_hang_up(peer);
 	peer->is_refused = error->code != TFC_EAGAIN && error->code != TFC_ENOMEM;
-	schedule(peer);
-	report_to_host(peer->peers, error);
+	schedule_redial(peer);
+	/* Two nodes have the same name or identity: the one that came last has to stop. */
+	if (error->code == TFC_EEXIST && !peers->was_accepted) {
+		peers->was_accepted = true; /* reported once */
+		peers->refusal = *error;
+		tfc__work_schedule(&peers->refusing);
+	}
 }
 
 /* Whether the node that accepted us, under the name that we dialed, has the identity that it
  * claims. */
-static int check_hello(const struct tfc__node_peer *peer, const struct tfc__hello *hello,
-		       tfc_error *error)
+static int dialed_check_hello(const struct tfc__node_peer *peer, const struct tfc__hello *hello,
+			      tfc_error *error)
 {
 	const struct tfc__hello *own = peer->peers->options.hello;
 	const struct tfc__peer_id *id = tfc__peer_id(peer->dialed);
@@ -161,26 +157,26 @@ static void on_hello_end(void *user, int code, const msgpack_object *result, con
 	tfc__peers_enter(peers);
 	peer->hello = NULL;
 	if (code == TFC_ELOST || code == TFC_ETIMEDOUT || !peer->member) {
-		lost(peer, why);
+		dialed_lost(peer, why);
 	} else if (code < 0) {
-		refused(peer, why);
+		dialed_refused(peer, why);
 	} else if (tfc__hello_read(result, &error, &hello) < 0 ||
-		   check_hello(peer, &hello, &error) < 0) {
-		refused(peer, &error);
+		   dialed_check_hello(peer, &hello, &error) < 0) {
+		dialed_refused(peer, &error);
 	} else {
-		peers->was_let_in = peer->is_up = true;
+		peers->was_accepted = peer->is_up = true;
 		peer->is_refused = false;
 		peer->failures = 0;
 		tfc__node_peer_learn(peer, &hello);
 		tfc__node_peer_report(peer, true);
-		if (peers->options.met && !peers->is_closed)
-			peers->options.met(peers->options.user, peer);
+		if (peers->options.connected && !peers->is_closed)
+			peers->options.connected(peers->options.user, peer);
 	}
 	tfc__hello_fini(&hello);
 	tfc__peers_exit(peers);
 }
 
-static void on_up(struct tfc__peer *connection, void *user)
+static void dialed_on_up(struct tfc__peer *connection, void *user)
 {
 	struct tfc__node_peer *peer = user;
 	struct tfc__peers *peers = peer->peers;
@@ -196,42 +192,39 @@ static void on_up(struct tfc__peer *connection, void *user)
 	tfc__peers_enter(peers);
 	tfc__peers_write_hello(peers, peer->name, &params);
 	if (tfc__rpc_call(tfc__peer_rpc(connection), &call, &error, &peer->hello) < 0)
-		lost(peer, &error);
+		dialed_lost(peer, &error);
 	tfc__buf_fini(&params);
 	tfc__peers_exit(peers);
 }
 
-/* A mismatch of key, identity, version, or protocol. */
-static bool is_mismatch(const tfc_error *why)
-{
-	return why->code == TFC_EACCES || why->code == TFC_ENOTSUP || why->code == TFC_EPARSE;
-}
-
-static void on_down(struct tfc__peer *connection, void *user, const tfc_error *why)
+static void dialed_on_down(struct tfc__peer *connection, void *user, const tfc_error *why)
 {
 	struct tfc__node_peer *peer = user;
 	struct tfc__peers *peers = peer->peers;
+	/* Of key, identity, version, or protocol. */
+	bool is_mismatch = why && (why->code == TFC_EACCES || why->code == TFC_ENOTSUP ||
+				   why->code == TFC_EPARSE);
 	tfc__peers_enter(peers);
-	if (!peer->is_up && why && is_mismatch(why))
-		refused(peer, why);
+	if (!peer->is_up && is_mismatch)
+		dialed_refused(peer, why);
 	else
-		lost(peer, why);
+		dialed_lost(peer, why);
 	tfc__peers_exit(peers);
 }
 
 /* The member makes its calls over the connection that it dialed; only its goodbye may come here,
  * when that connection is not established yet. */
-static void on_serve(struct tfc__peer *connection, void *user, struct tfc__rpc_request *request,
-		     const char *method, const msgpack_object *params)
+static void dialed_on_serve(struct tfc__peer *connection, void *user,
+			    struct tfc__rpc_request *request, const char *method,
+			    const msgpack_object *params)
 {
 	struct tfc__node_peer *peer = user;
 	struct tfc__peers *peers = peer->peers;
 	tfc_error error = TFC_ERROR_INIT;
+	if (!request)
+		return; /* no notification is sent over this connection */
 	tfc__peers_enter(peers);
-	if (!request) {
-		if (peer->is_up)
-			peers->options.receive(peers->options.user, peer, method, params);
-	} else if (strcmp(method, "node.bye") == 0) {
+	if (strcmp(method, "node.bye") == 0) {
 		tfc__node_peer_left(peer);
 		tfc__rpc_reply(request, NULL);
 	} else {
@@ -243,7 +236,7 @@ static void on_serve(struct tfc__peer *connection, void *user, struct tfc__rpc_r
 	tfc__peers_exit(peers);
 }
 
-static const struct tfc__peer_ops dialed_ops = {on_up, on_serve, on_down};
+static const struct tfc__peer_ops dialed_ops = {dialed_on_up, dialed_on_serve, dialed_on_down};
 
 void tfc__node_peer_dial(struct tfc__node_peer *peer)
 {
@@ -264,8 +257,8 @@ void tfc__node_peer_dial(struct tfc__node_peer *peer)
 	if (tfc__peer_dial(peers->ctx, &options, &dialed_ops, peer, &error, &peer->dialed) < 0) {
 		peer->dialed = NULL;
 		if (!is_refusal(&error))
-			say(peer, error.text);
-		lost(peer, &error);
+			node_peer_log(peer, error.text);
+		dialed_lost(peer, &error);
 	}
 }
 

@@ -6,9 +6,9 @@
 #include "node/internal.h"
 
 #define STAY_CREDIT 1024 /* notifications in flight */
-#define STAY_AGAIN (100 * TFC__MS)
+#define STAY_RETRY (100 * TFC__MS)
 
-static struct remote_job *job_of(struct tfc__link *link)
+static struct remote_job *remote_job_of(struct tfc__link *link)
 {
 	return tfc__container_of(link, struct remote_job, link);
 }
@@ -17,7 +17,7 @@ static struct remote_job *job_of(struct tfc__link *link)
  * How long tasks may be alive after the latest local time from which a renewal can count. A quarter
  * is added because clocks may run at different speeds.
  */
-static uint64_t window_ns(const struct remote_job *job)
+static uint64_t lease_window_ns(const struct remote_job *job)
 {
 	return ((uint64_t)job->agent->lease_ms + job->grace_ms + TFC__AGENT_MARGIN_MS) * TFC__MS /
 	       4 * 5;
@@ -30,17 +30,17 @@ bool tfc__remote_is_ready(const struct tfc__remote_agent *agent)
 
 /* ---- unreachability */
 
-static void set_silent(struct tfc__remote_agent *agent, bool is_silent)
+static void set_unreachable(struct tfc__remote_agent *agent, bool is_unreachable)
 {
-	agent->is_silent = is_silent;
+	agent->is_unreachable = is_unreachable;
 	TFC__LIST_EACH (link, &agent->jobs)
-		if (is_silent)
-			tfc__remote_notify_silence(job_of(link), true);
+		if (is_unreachable)
+			tfc__remote_set_unreachable(remote_job_of(link), true);
 }
 
 /* ---- tasks that are certainly lost */
 
-static uint64_t counts_from(const struct remote_job *job)
+static uint64_t lease_counts_from(const struct remote_job *job)
 {
 	bool is_another = job->boot && job->boot != job->agent->boot;
 	uint64_t received = is_another ? 0 : job->agent->received_ns;
@@ -51,8 +51,9 @@ static void set_loss_timer(struct tfc__remote_agent *agent)
 {
 	uint64_t next = 0;
 	TFC__LIST_EACH (link, &agent->jobs) {
-		uint64_t at = counts_from(job_of(link)) + window_ns(job_of(link));
-		if (job_of(link)->state != REMOTE_GONE && (!next || at < next))
+		uint64_t at = lease_counts_from(remote_job_of(link)) +
+			      lease_window_ns(remote_job_of(link));
+		if (remote_job_of(link)->state != REMOTE_GONE && (!next || at < next))
 			next = at;
 	}
 	uint64_t now = tfc__boot_time();
@@ -70,12 +71,13 @@ static void on_loss(struct tfc__timer *timer)
 	uint64_t now = tfc__boot_time();
 	char why[400];
 	TFC__LIST_EACH (link, &agent->jobs) {
-		struct remote_job *job = job_of(link);
-		if (job->state == REMOTE_GONE || now < counts_from(job) + window_ns(job))
+		struct remote_job *job = remote_job_of(link);
+		if (job->state == REMOTE_GONE ||
+		    now < lease_counts_from(job) + lease_window_ns(job))
 			continue;
 		snprintf(why, sizeof(why),
 			 "it has been unreachable for %.0f s; the job's tasks there have ended",
-			 (double)(now - counts_from(job)) / 1e9);
+			 (double)(now - lease_counts_from(job)) / 1e9);
 		tfc__remote_lose(job, TFC__AGENT_LOST, why);
 	}
 	set_loss_timer(agent);
@@ -107,36 +109,37 @@ static int send_renewal(const struct tfc__remote_agent *agent, uint64_t stamp)
 
 /* Another boot number means another process: the guard of the previous incarnation has ended its
  * tasks, or is about to. since_ns keeps the time from which that incarnation's lease counts. */
-static void note_boot(struct tfc__remote_agent *agent, uint64_t boot)
+static void update_boot(struct tfc__remote_agent *agent, uint64_t boot)
 {
 	if (boot == agent->boot)
 		return;
 	TFC__LIST_EACH (link, &agent->jobs)
-		if (job_of(link)->boot == agent->boot &&
-		    agent->received_ns > job_of(link)->since_ns)
-			job_of(link)->since_ns = agent->received_ns;
+		if (remote_job_of(link)->boot == agent->boot &&
+		    agent->received_ns > remote_job_of(link)->since_ns)
+			remote_job_of(link)->since_ns = agent->received_ns;
 	agent->boot = boot;
 	TFC__LIST_EACH (link, &agent->jobs)
-		tfc__remote_logs_retry(job_of(link), ALL_TASKS); /* its kept logs can be read */
+		tfc__remote_logs_retry(remote_job_of(link),
+				       ALL_TASKS); /* its kept logs can be read */
 }
 
 /* ---- notifications */
 
-static struct remote_job *find(struct tfc__remote_agent *agent, uint64_t handle)
+static struct remote_job *remote_agent_find_job(struct tfc__remote_agent *agent, uint64_t handle)
 {
 	TFC__LIST_EACH (link, &agent->jobs)
-		if (job_of(link)->handle == handle)
-			return job_of(link);
+		if (remote_job_of(link)->handle == handle)
+			return remote_job_of(link);
 	return NULL;
 }
 
-static void on_reported(void *user, const msgpack_object *item)
+static void on_stay_item(void *user, const msgpack_object *item)
 {
 	struct tfc__remote_agent *agent = user;
 	struct tfc__agent_message message;
 	tfc_error error = TFC_ERROR_INIT;
 	int code = tfc__agent_message_read(item, &error, &message);
-	struct remote_job *job = find(agent, message.handle);
+	struct remote_job *job = remote_agent_find_job(agent, message.handle);
 	tfc__rpc_more(agent->stay, 1);
 	if (!job || job->state == REMOTE_GONE)
 		return;
@@ -157,9 +160,9 @@ static void on_stay_end(void *user, int code, const msgpack_object *result, cons
 	struct tfc__remote_agent *agent = user;
 	agent->stay = NULL;
 	TFC__LIST_EACH (link, &agent->jobs)
-		job_of(link)->is_up = false;
+		remote_job_of(link)->is_up = false;
 	if (code != TFC_ELOST)
-		tfc__timer_set(&agent->renewal, tfc__now() + STAY_AGAIN);
+		tfc__timer_set(&agent->renewal, tfc__now() + STAY_RETRY);
 }
 
 static int request_stay(struct tfc__remote_agent *agent)
@@ -170,7 +173,7 @@ static int request_stay(struct tfc__remote_agent *agent)
 	const struct tfc__rpc_options options = {.method = "agent.stay",
 						 .params = &params,
 						 .credit = STAY_CREDIT,
-						 .item = on_reported,
+						 .item = on_stay_item,
 						 .end = on_stay_end,
 						 .user = agent};
 	int code = tfc__rpc_call(agent->rpc, &options, NULL, &agent->stay);
@@ -181,30 +184,30 @@ static int request_stay(struct tfc__remote_agent *agent)
 }
 
 /* All tasks of the previous incarnation have ended: its guard has removed its last file. */
-static void lose_earlier(struct tfc__remote_agent *agent)
+static void lose_previous_incarnation(struct tfc__remote_agent *agent)
 {
 	char why[400];
 	snprintf(why, sizeof(why), "it has restarted; the job's tasks there have ended");
 	TFC__LIST_EACH (link, &agent->jobs) {
-		struct remote_job *job = job_of(link);
+		struct remote_job *job = remote_job_of(link);
 		if (job->boot && job->boot != agent->boot)
 			tfc__remote_lose(job, TFC__AGENT_LOST, why);
 	}
 }
 
-static void take_stamp(struct tfc__remote_agent *agent, const struct tfc__agent_stamp *stamp)
+static void receive_stamp(struct tfc__remote_agent *agent, const struct tfc__agent_stamp *stamp)
 {
 	uint64_t now = tfc__boot_time();
-	note_boot(agent, stamp->boot);
+	update_boot(agent, stamp->boot);
 	if (stamp->is_alone)
-		lose_earlier(agent);
+		lose_previous_incarnation(agent);
 	agent->ahead_ns = (int64_t)(now - stamp->stamp);
 	agent->received_ns = now;
 	if (send_renewal(agent, stamp->stamp) < 0 || (!agent->stay && request_stay(agent) < 0))
 		return; /* out of memory; the next renewal tries again */
-	set_silent(agent, false);
+	set_unreachable(agent, false);
 	TFC__LIST_EACH (link, &agent->jobs)
-		tfc__remote_connect(job_of(link));
+		tfc__remote_connect(remote_job_of(link));
 }
 
 static void on_stamp(void *user, int code, const msgpack_object *result, const tfc_error *error)
@@ -215,12 +218,14 @@ static void on_stamp(void *user, int code, const msgpack_object *result, const t
 	if (code == TFC_OK)
 		code = tfc__fields_read(NULL, &tfc__agent_stamp_fields, result, NULL, &stamp);
 	if (code == TFC_OK)
-		take_stamp(agent, &stamp);
+		receive_stamp(agent, &stamp);
 	else if (code == TFC_ETIMEDOUT)
-		set_silent(agent, true);
+		set_unreachable(agent, true);
 	set_loss_timer(agent);
+	/* After a response that is late the lease has no time for a pause. */
+	uint64_t pause = code == TFC_ETIMEDOUT ? 0 : agent->lease_ms * TFC__MS / 3;
 	if (agent->rpc && !tfc__list_is_empty(&agent->jobs))
-		tfc__timer_set(&agent->renewal, tfc__now() + agent->lease_ms * TFC__MS / 3);
+		tfc__timer_set(&agent->renewal, tfc__now() + pause);
 }
 
 static void request_stamp(struct tfc__remote_agent *agent)
@@ -276,9 +281,9 @@ void tfc__remote_agent_down(struct tfc__remote_agent *agent)
 	agent->rpc = NULL;
 	tfc__timer_cancel(&agent->renewal);
 	TFC__LIST_EACH (link, &agent->jobs)
-		tfc__remote_disconnect(job_of(link));
+		tfc__remote_disconnect(remote_job_of(link));
 	tfc__remote_logs_wake(agent);
-	set_silent(agent, true);
+	set_unreachable(agent, true);
 }
 
 void tfc__remote_agent_up(struct tfc__remote_agent *agent, struct tfc__rpc *rpc)
@@ -327,7 +332,7 @@ void tfc__remote_agent_close(struct tfc__remote_agent *agent)
 	tfc__remote_logs_end(agent);
 	agent->rpc = NULL; /* nothing is sent any more */
 	TFC__LIST_EACH (link, &agent->jobs)
-		tfc__remote_free(job_of(link));
+		tfc__remote_free(remote_job_of(link));
 	tfc__timer_cancel(&agent->renewal);
 	tfc__timer_cancel(&agent->loss);
 	free(agent->self);

@@ -8,7 +8,7 @@
 
 /* ---- end */
 
-static void drop_call(struct remote_job *job)
+static void remote_job_drop_call(struct remote_job *job)
 {
 	if (job->call)
 		tfc__rpc_drop(job->call);
@@ -17,14 +17,14 @@ static void drop_call(struct remote_job *job)
 
 void tfc__remote_disconnect(struct remote_job *job)
 {
-	drop_call(job);
+	remote_job_drop_call(job);
 	tfc__bundle_sender_close(job->sender);
 	job->sender = NULL;
 	tfc__timer_cancel(&job->retry);
 	job->is_up = false;
 }
 
-static void leave_bundle(struct remote_job *job)
+static void remote_job_release_bundle(struct remote_job *job)
 {
 	if (!job->bundle)
 		return;
@@ -43,13 +43,13 @@ void tfc__remote_free(struct remote_job *job)
 {
 	if (!job)
 		return;
-	drop_call(job);
-	tfc__remote_logs_leave(job);
+	remote_job_drop_call(job);
+	tfc__remote_logs_detach(job);
 	tfc__work_cancel(&job->flush);
 	tfc__work_cancel(&job->report);
 	tfc__timer_cancel(&job->retry);
 	tfc__agent_link_fini(&job->stream);
-	leave_bundle(job);
+	remote_job_release_bundle(job);
 	tfc__list_remove(&job->link);
 	for (uint32_t i = 0; job->log_tails && i < job->task_count; i++)
 		if (job->log_tails[i])
@@ -59,7 +59,7 @@ void tfc__remote_free(struct remote_job *job)
 	free(job);
 }
 
-static void free_closed(struct remote_job *job)
+static void remote_job_free_closed(struct remote_job *job)
 {
 	if (!job->fn && !job->is_reporting && job->state == REMOTE_GONE)
 		tfc__remote_free(job);
@@ -71,17 +71,17 @@ void tfc__remote_lose(struct remote_job *job, enum tfc__task_event_kind word, co
 		return;
 	job->state = REMOTE_GONE;
 	job->is_up = false;
-	job->last_word = word;
+	job->last_event = word;
 	if (!*job->why.text)
 		tfc__fail(&job->why, TFC_ELOST, "node", 0, "%s", why);
-	drop_call(job);
+	remote_job_drop_call(job);
 	tfc__timer_cancel(&job->retry);
 	tfc__work_cancel(&job->flush);
 	tfc__agent_link_fini(&job->stream);
 	tfc__remote_logs_retry(job, ALL_TASKS);
 	if (job->fn)
 		tfc__work_schedule(&job->report);
-	free_closed(job);
+	remote_job_free_closed(job);
 }
 
 void tfc__remote_give_up(struct remote_job *job, const char *why)
@@ -93,13 +93,13 @@ void tfc__remote_give_up(struct remote_job *job, const char *why)
 	tfc__log(job->agent->ctx, TFC_LOG_ERROR, "node", job->id, "%s", job->why.text);
 	job->state = REMOTE_DROPPING;
 	job->is_up = false;
-	drop_call(job);
+	remote_job_drop_call(job);
 	tfc__timer_set(&job->retry, tfc__now()); /* not inside an order */
 }
 
 /* ---- events about the whole job */
 
-static void call(struct remote_job *job, const struct tfc__task_event *event)
+static void remote_job_notify(struct remote_job *job, const struct tfc__task_event *event)
 {
 	job->is_reporting = true;
 	if (job->fn)
@@ -107,32 +107,33 @@ static void call(struct remote_job *job, const struct tfc__task_event *event)
 	job->is_reporting = false;
 }
 
-static void report(struct remote_job *job)
+static void remote_job_report(struct remote_job *job)
 {
 	struct tfc__task_event event = {0};
-	if (job->last_word) {
-		event.kind = job->last_word;
+	if (job->last_event) {
+		event.kind = job->last_event;
 		event.text = job->why.text;
-		job->last_word = 0;
-		call(job, &event);
-	} else if (job->reports_silent != job->is_reported_silent && job->state == REMOTE_OPEN) {
-		job->is_reported_silent = job->reports_silent;
-		event.kind = job->reports_silent ? TFC__AGENT_UNREACHABLE : TFC__AGENT_REACHABLE;
-		call(job, &event);
+		job->last_event = 0;
+		remote_job_notify(job, &event);
+	} else if (job->is_unreachable != job->is_reported_unreachable &&
+		   job->state == REMOTE_OPEN) {
+		job->is_reported_unreachable = job->is_unreachable;
+		event.kind = job->is_unreachable ? TFC__AGENT_UNREACHABLE : TFC__AGENT_REACHABLE;
+		remote_job_notify(job, &event);
 	}
 }
 
-static void on_report(struct tfc__work *work)
+static void remote_job_on_report(struct tfc__work *work)
 {
 	struct remote_job *job = tfc__container_of(work, struct remote_job, report);
-	report(job);
-	free_closed(job);
+	remote_job_report(job);
+	remote_job_free_closed(job);
 }
 
-void tfc__remote_notify_silence(struct remote_job *job, bool is_silent)
+void tfc__remote_set_unreachable(struct remote_job *job, bool is_unreachable)
 {
-	job->reports_silent = is_silent;
-	if (job->fn && job->state == REMOTE_OPEN && is_silent != job->is_reported_silent)
+	job->is_unreachable = is_unreachable;
+	if (job->fn && job->state == REMOTE_OPEN && is_unreachable != job->is_reported_unreachable)
 		tfc__work_schedule(&job->report);
 }
 
@@ -156,12 +157,12 @@ void tfc__remote_flush(struct remote_job *job)
 							     : tfc_err_text(code));
 }
 
-static void on_flush(struct tfc__work *work)
+static void remote_job_on_flush(struct tfc__work *work)
 {
 	tfc__remote_flush(tfc__container_of(work, struct remote_job, flush));
 }
 
-static void on_retry(struct tfc__timer *timer)
+static void remote_job_on_retry(struct tfc__timer *timer)
 {
 	struct remote_job *job = tfc__container_of(timer, struct remote_job, retry);
 	if (job->is_up) {
@@ -172,7 +173,7 @@ static void on_retry(struct tfc__timer *timer)
 	}
 }
 
-static void order(void *user, const struct tfc__task_order *order)
+static void remote_job_order(void *user, const struct tfc__task_order *order)
 {
 	struct remote_job *job = user;
 	struct tfc__buf body = {0};
@@ -192,8 +193,8 @@ static void order(void *user, const struct tfc__task_order *order)
 
 /* The last lines of a log come with the end of the attempt, because the remote agent cannot be
  * queried for them synchronously. */
-static int keep_log_tail(struct remote_job *job, const struct tfc__task_event *event,
-			 tfc_error *error)
+static int remote_job_keep_log_tail(struct remote_job *job, const struct tfc__task_event *event,
+				    tfc_error *error)
 {
 	char ***kept = &job->log_tails[event->task];
 	struct tfc__strv lines = {0};
@@ -207,7 +208,7 @@ static int keep_log_tail(struct remote_job *job, const struct tfc__task_event *e
 	return TFC_OK;
 }
 
-static void deliver(struct remote_job *job, const msgpack_object *body)
+static void remote_job_deliver(struct remote_job *job, const msgpack_object *body)
 {
 	struct tfc__reader reader = {.ahead_ns = job->agent->ahead_ns};
 	struct tfc__task_event event;
@@ -217,13 +218,13 @@ static void deliver(struct remote_job *job, const msgpack_object *body)
 		tfc__fail_prefix(&error, code, "an event of the job cannot be read: ");
 	bool is_end = event.kind == TFC__AGENT_EXITED;
 	if (code == TFC_OK && is_end)
-		code = keep_log_tail(job, &event, &error);
+		code = remote_job_keep_log_tail(job, &event, &error);
 	if (code == TFC_OK && is_end)
 		tfc__remote_logs_retry(job, event.task);
 	if (code < 0)
 		tfc__remote_give_up(job, error.text);
 	else if (event.kind)
-		call(job, &event);
+		remote_job_notify(job, &event);
 	tfc__reader_fini(&reader);
 }
 
@@ -237,32 +238,32 @@ void tfc__remote_receive(struct remote_job *job, const struct tfc__agent_message
 		return;
 	}
 	tfc__work_schedule(&job->flush);
-	report(job); /* REACHABLE is reported before other events */
+	remote_job_report(job); /* REACHABLE is reported before other events */
 	if (code == 1 && job->state == REMOTE_OPEN)
-		deliver(job, message->body);
-	free_closed(job);
+		remote_job_deliver(job, message->body);
+	remote_job_free_closed(job);
 }
 
 /* ---- operations of the agent */
 
-static void on_bundle(struct tfc__observer *waiter, const void *event)
+static void remote_job_on_bundle(struct tfc__observer *waiter, const void *event)
 {
 	tfc__remote_connect(tfc__container_of(waiter, struct remote_job, bundle_waiter));
 }
 
-static int open_bundle(struct remote_job *job, tfc_error *error)
+static int remote_job_open_bundle(struct remote_job *job, tfc_error *error)
 {
 	const char *path = job->info.job->bundle;
 	int code = path ? tfc__bundle_pack(job->agent->bundles, job->id, path, error, &job->bundle)
 			: TFC_OK;
-	job->bundle_waiter.fn = on_bundle;
+	job->bundle_waiter.fn = remote_job_on_bundle;
 	if (job->bundle)
 		tfc__bundle_await(job->bundle, &job->bundle_waiter);
 	return code;
 }
 
-static int job_open(void *user, const struct tfc__agent_job_info *info, tfc__agent_fn fn,
-		    void *fn_user, void **ret_job, tfc_error *error)
+static int remote_job_open(void *user, const struct tfc__agent_job_info *info, tfc__agent_fn fn,
+			   void *fn_user, void **ret_job, tfc_error *error)
 {
 	struct tfc__remote_agent *agent = user;
 	struct remote_job *job = calloc(1, sizeof(*job));
@@ -279,46 +280,46 @@ static int job_open(void *user, const struct tfc__agent_job_info *info, tfc__age
 	job->grace_ms = tfc__job_abort_grace_ms(info->job);
 	tfc__agent_link_init(&job->stream, 0);
 	tfc__observer_init(&job->bundle_waiter, NULL);
-	tfc__work_init(&job->flush, agent->ctx, on_flush);
-	tfc__work_init(&job->report, agent->ctx, on_report);
-	tfc__timer_init(&job->retry, agent->ctx, on_retry);
+	tfc__work_init(&job->flush, agent->ctx, remote_job_on_flush);
+	tfc__work_init(&job->report, agent->ctx, remote_job_on_report);
+	tfc__timer_init(&job->retry, agent->ctx, remote_job_on_retry);
 	tfc__list_append(&agent->jobs, &job->link);
 	job->id = strdup(info->id);
 	job->log_tails = calloc(job->task_count ? job->task_count : 1, sizeof(*job->log_tails));
-	int code = job->id && job->log_tails ? open_bundle(job, error)
+	int code = job->id && job->log_tails ? remote_job_open_bundle(job, error)
 					     : tfc__fail_nomem(error, "node");
 	if (code < 0) {
 		tfc__remote_free(job);
 		return code;
 	}
-	tfc__remote_notify_silence(job, !agent->rpc || agent->is_silent);
+	tfc__remote_set_unreachable(job, !agent->rpc || agent->is_unreachable);
 	tfc__remote_begin(agent);
 	tfc__timer_set(&job->retry, tfc__now()); /* not inside this call */
 	*ret_job = job;
 	return TFC_OK;
 }
 
-static void job_close(void *user)
+static void remote_job_close(void *user)
 {
 	struct remote_job *job = user;
 	if (!job)
 		return;
 	job->fn = NULL;
-	tfc__remote_logs_leave(job);
+	tfc__remote_logs_detach(job);
 	tfc__work_cancel(&job->report);
-	leave_bundle(job);
+	remote_job_release_bundle(job);
 	if (job->state == REMOTE_OPEN) {
-		drop_call(job);
+		remote_job_drop_call(job);
 		tfc__agent_link_fini(&job->stream);
 		job->state = REMOTE_DROPPING;
 		job->is_up = false;
 		tfc__remote_connect(job);
 	} else {
-		free_closed(job);
+		remote_job_free_closed(job);
 	}
 }
 
-static int log_tail(void *user, uint32_t task, char ***ret_lines)
+static int remote_job_log_tail(void *user, uint32_t task, char ***ret_lines)
 {
 	const struct remote_job *job = user;
 	struct tfc__strv lines = {0};
@@ -331,11 +332,11 @@ static int log_tail(void *user, uint32_t task, char ***ret_lines)
 }
 
 const struct tfc__agent_ops tfc__remote_agent_ops = {
-	.job_open = job_open,
-	.job_close = job_close,
-	.order = order,
+	.job_open = remote_job_open,
+	.job_close = remote_job_close,
+	.order = remote_job_order,
 	.log_open = tfc__remote_log_open,
-	.log_tail = log_tail,
+	.log_tail = remote_job_log_tail,
 	.kept_log = tfc__remote_kept_log,
 	.forget = tfc__remote_forget,
 };

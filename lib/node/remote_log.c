@@ -6,8 +6,8 @@
 #include "base/fail.h"
 #include "node/internal.h"
 
-#define CREDIT 4              /* batches in flight or buffered here */
-#define ASK_AGAIN TFC__SECOND /* while the node is at its limit of logs being read */
+#define CREDIT 4               /* batches in flight or buffered here */
+#define BUSY_RETRY TFC__SECOND /* while the node is at its limit of logs being read */
 
 /* Received records, each followed by its bytes. */
 struct batch {
@@ -36,13 +36,13 @@ struct remote_log {
 	bool is_caught_up;       /* all records that existed at the request have been received */
 	tfc_error error;         /* the error that ended it */
 	bool is_over;            /* nothing more will be received */
-	struct tfc__timer again; /* set: the request is repeated then */
+	struct tfc__timer retry; /* set: the request is repeated then */
 	struct tfc__work wake;
 };
 
 /* ---- receiving */
 
-static void pack(struct batch *batch, const tfc_log_record *record)
+static void batch_add_record(struct batch *batch, const tfc_log_record *record)
 {
 	struct packed_record packed = {.record = *record, .has_data = record->data};
 	packed.record.data = NULL;
@@ -55,7 +55,7 @@ static void pack(struct batch *batch, const tfc_log_record *record)
 }
 
 /* TFC_OK, TFC_EPARSE, TFC_ENOMEM. */
-static int take_batch(struct remote_log *log, const msgpack_object *item)
+static int remote_log_receive_batch(struct remote_log *log, const msgpack_object *item)
 {
 	size_t size = 0;
 	if (item->type != MSGPACK_OBJECT_ARRAY)
@@ -77,7 +77,7 @@ static int take_batch(struct remote_log *log, const msgpack_object *item)
 		return TFC_ENOMEM;
 	for (uint32_t i = 0; i < item->via.array.size; i++) {
 		tfc__log_record_read(&records[i], &record);
-		pack(batch, &record);
+		batch_add_record(batch, &record);
 		log->wanted = record.next;
 	}
 	tfc__list_append(&log->batches, &batch->link);
@@ -86,19 +86,19 @@ static int take_batch(struct remote_log *log, const msgpack_object *item)
 
 /* The stream is requested again, from where it was interrupted, when there is memory or a
  * connection. */
-static void stop_call(struct remote_log *log)
+static void remote_log_stop_call(struct remote_log *log)
 {
 	if (log->call)
 		tfc__rpc_drop(log->call);
 	log->call = NULL;
 }
 
-static void on_item(void *user, const msgpack_object *item)
+static void remote_log_on_item(void *user, const msgpack_object *item)
 {
 	struct remote_log *log = user;
-	int code = take_batch(log, item);
+	int code = remote_log_receive_batch(log, item);
 	if (code < 0) {
-		stop_call(log);
+		remote_log_stop_call(log);
 		log->is_over = true;
 		tfc__fail(&log->error, code, "node", 0,
 			  "cannot read log records of node %.128s: %s", log->agent->node,
@@ -107,7 +107,8 @@ static void on_item(void *user, const msgpack_object *item)
 	tfc__work_schedule(&log->wake);
 }
 
-static void on_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+static void remote_log_on_end(void *user, int code, const msgpack_object *result,
+			      const tfc_error *error)
 {
 	struct remote_log *log = user;
 	log->call = NULL;
@@ -121,7 +122,7 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 
 /* Whether the log can be requested. A job that has ended there may have left its log; so may a job
  * of a previous incarnation, which is reported lost only after its lease has certainly expired. */
-static bool can_request(const struct remote_log *log)
+static bool remote_log_is_available(const struct remote_log *log)
 {
 	const struct remote_job *job = log->job;
 	if (!log->agent || !log->agent->rpc)
@@ -130,11 +131,11 @@ static bool can_request(const struct remote_log *log)
 	       (job->boot && job->boot != log->agent->boot);
 }
 
-static void request_chunk(struct remote_log *log)
+static void remote_log_request(struct remote_log *log)
 {
 	struct tfc__buf params = {0};
 	tfc_error error = TFC_ERROR_INIT;
-	if (log->call || log->is_over || !can_request(log))
+	if (log->call || log->is_over || !remote_log_is_available(log))
 		return;
 	struct tfc__agent_log_call call = {.task = log->task, .position = log->wanted};
 	snprintf(call.id, sizeof(call.id), "%s", log->id);
@@ -144,8 +145,8 @@ static void request_chunk(struct remote_log *log)
 						 .params = &params,
 						 .credit = CREDIT,
 						 .is_low_priority = true,
-						 .item = on_item,
-						 .end = on_end,
+						 .item = remote_log_on_item,
+						 .end = remote_log_on_end,
 						 .user = log};
 	int code = tfc__rpc_call(log->agent->rpc, &options, &error, &log->call);
 	tfc__buf_fini(&params);
@@ -153,7 +154,7 @@ static void request_chunk(struct remote_log *log)
 		return;
 	log->call = NULL;
 	if (code == TFC_EBUSY)
-		tfc__timer_set(&log->again, tfc__now() + ASK_AGAIN);
+		tfc__timer_set(&log->retry, tfc__now() + BUSY_RETRY);
 	if (code == TFC_ELOST || code == TFC_EBUSY)
 		return; /* it is requested again at the next read */
 	log->is_over = true;
@@ -162,47 +163,47 @@ static void request_chunk(struct remote_log *log)
 
 /* ---- the source */
 
-static struct batch *first_of(const struct remote_log *log)
+static struct batch *remote_log_first_batch(const struct remote_log *log)
 {
 	return tfc__list_is_empty(&log->batches)
 		       ? NULL
 		       : tfc__container_of(log->batches.next, struct batch, link);
 }
 
-static void drop_batch(struct batch *batch)
+static void free_batch(struct batch *batch)
 {
 	tfc__list_remove(&batch->link);
 	free(batch);
 }
 
 /* A batch that was read to its end makes room for another. */
-static struct batch *next_batch(struct remote_log *log)
+static struct batch *remote_log_next_batch(struct remote_log *log)
 {
-	struct batch *first = first_of(log);
+	struct batch *first = remote_log_first_batch(log);
 	while (first && first->at == first->len) {
-		drop_batch(first);
+		free_batch(first);
 		if (log->call)
 			tfc__rpc_more(log->call, 1);
-		first = first_of(log);
+		first = remote_log_first_batch(log);
 	}
 	return first;
 }
 
 /* No record is available now: new ones are requested, or in flight, or there are none. */
-static int report_none(struct remote_log *log, tfc_error *error)
+static int remote_log_no_record(struct remote_log *log, tfc_error *error)
 {
-	request_chunk(log);
+	remote_log_request(log);
 	if (log->is_over || !log->agent || (log->call && log->is_caught_up))
 		return 0;
-	if (log->call || log->again.at)
+	if (log->call || log->retry.at)
 		return TFC_EAGAIN;
 	return tfc__fail(error, TFC_ELOST, "node", 0, "cannot reach node %.128s", log->agent->node);
 }
 
-static int next(void *source, tfc_log_record *record, tfc_error *error)
+static int remote_log_next(void *source, tfc_log_record *record, tfc_error *error)
 {
 	struct remote_log *log = tfc__container_of(source, struct remote_log, source);
-	struct batch *batch = next_batch(log);
+	struct batch *batch = remote_log_next_batch(log);
 	struct packed_record packed;
 	uint32_t size = record->size;
 	if (!batch && log->error.code < 0) {
@@ -210,7 +211,7 @@ static int next(void *source, tfc_log_record *record, tfc_error *error)
 		return log->error.code;
 	}
 	if (!batch)
-		return report_none(log, error);
+		return remote_log_no_record(log, error);
 	memcpy(&packed, batch->data + batch->at, sizeof(packed));
 	batch->at += sizeof(packed);
 	packed.record.data = packed.has_data ? batch->data + batch->at : NULL;
@@ -220,38 +221,38 @@ static int next(void *source, tfc_log_record *record, tfc_error *error)
 	return 1;
 }
 
-static void close_log(void *source)
+static void remote_log_close(void *source)
 {
 	struct remote_log *log = tfc__container_of(source, struct remote_log, source);
-	stop_call(log);
-	tfc__timer_cancel(&log->again);
+	remote_log_stop_call(log);
+	tfc__timer_cancel(&log->retry);
 	tfc__work_cancel(&log->wake);
 	tfc__list_remove(&log->link);
-	while (first_of(log))
-		drop_batch(first_of(log));
+	while (remote_log_first_batch(log))
+		free_batch(remote_log_first_batch(log));
 	free(log->id);
 	free(log);
 }
 
-static const struct tfc__log_source_ops ops = {next, close_log};
+static const struct tfc__log_source_ops ops = {remote_log_next, remote_log_close};
 
-static void on_wake(struct tfc__work *work)
+static void remote_log_on_wake(struct tfc__work *work)
 {
 	struct remote_log *log = tfc__container_of(work, struct remote_log, wake);
-	request_chunk(log);
+	remote_log_request(log);
 	if (log->source.wake)
 		log->source.wake(log->source.user);
 }
 
-static void on_again(struct tfc__timer *timer)
+static void remote_log_on_retry(struct tfc__timer *timer)
 {
-	on_wake(&tfc__container_of(timer, struct remote_log, again)->wake);
+	remote_log_on_wake(&tfc__container_of(timer, struct remote_log, retry)->wake);
 }
 
-static struct tfc__log_source *open_log(struct tfc__remote_agent *agent,
-					const struct remote_job *job, const char *id,
-					const tfc_job *definition, uint32_t task, uint64_t position,
-					tfc_error *error)
+static struct tfc__log_source *remote_log_open(struct tfc__remote_agent *agent,
+					       const struct remote_job *job, const char *id,
+					       const tfc_job *definition, uint32_t task,
+					       uint64_t position, tfc_error *error)
 {
 	uint32_t index;
 	const struct tfc__role *role = tfc__job_task_role(definition, task, &index);
@@ -269,9 +270,9 @@ static struct tfc__log_source *open_log(struct tfc__remote_agent *agent,
 	snprintf(log->name, sizeof(log->name), "%s-%u", role->name, index);
 	tfc__list_init(&log->batches);
 	tfc__list_append(&agent->logs, &log->link);
-	tfc__work_init(&log->wake, agent->ctx, on_wake);
-	tfc__timer_init(&log->again, agent->ctx, on_again);
-	request_chunk(log);
+	tfc__work_init(&log->wake, agent->ctx, remote_log_on_wake);
+	tfc__timer_init(&log->retry, agent->ctx, remote_log_on_retry);
+	remote_log_request(log);
 	return &log->source;
 }
 
@@ -279,16 +280,16 @@ struct tfc__log_source *tfc__remote_log_open(void *user, uint32_t task, uint64_t
 					     tfc_error *error)
 {
 	struct remote_job *job = user;
-	return open_log(job->agent, job, job->id, job->info.job, task, position, error);
+	return remote_log_open(job->agent, job, job->id, job->info.job, task, position, error);
 }
 
 struct tfc__log_source *tfc__remote_kept_log(void *agent, const char *id, const tfc_job *job,
 					     uint32_t task, uint64_t position, tfc_error *error)
 {
-	return open_log(agent, NULL, id, job, task, position, error);
+	return remote_log_open(agent, NULL, id, job, task, position, error);
 }
 
-static struct remote_log *log_of(struct tfc__link *link)
+static struct remote_log *remote_log_of(struct tfc__link *link)
 {
 	return tfc__container_of(link, struct remote_log, link);
 }
@@ -297,8 +298,8 @@ void tfc__remote_logs_wake(struct tfc__remote_agent *agent)
 {
 	TFC__LIST_EACH (link, &agent->logs) {
 		if (!agent->rpc)
-			stop_call(log_of(link));
-		tfc__work_schedule(&log_of(link)->wake);
+			remote_log_stop_call(remote_log_of(link));
+		tfc__work_schedule(&remote_log_of(link)->wake);
 	}
 }
 
@@ -307,28 +308,28 @@ void tfc__remote_logs_wake(struct tfc__remote_agent *agent)
 void tfc__remote_logs_retry(const struct remote_job *job, uint32_t task)
 {
 	TFC__LIST_EACH (link, &job->agent->logs) {
-		struct remote_log *log = log_of(link);
+		struct remote_log *log = remote_log_of(link);
 		if (log->job != job || (task != ALL_TASKS && log->task != task))
 			continue;
-		stop_call(log);
+		remote_log_stop_call(log);
 		log->is_caught_up = false;
 		tfc__work_schedule(&log->wake);
 	}
 }
 
-void tfc__remote_logs_leave(const struct remote_job *job)
+void tfc__remote_logs_detach(const struct remote_job *job)
 {
 	TFC__LIST_EACH (link, &job->agent->logs)
-		if (log_of(link)->job == job)
-			log_of(link)->job = NULL;
+		if (remote_log_of(link)->job == job)
+			remote_log_of(link)->job = NULL;
 }
 
 void tfc__remote_logs_end(struct tfc__remote_agent *agent)
 {
 	TFC__LIST_EACH (link, &agent->logs) {
-		struct remote_log *log = log_of(link);
-		stop_call(log);
-		tfc__timer_cancel(&log->again);
+		struct remote_log *log = remote_log_of(link);
+		remote_log_stop_call(log);
+		tfc__timer_cancel(&log->retry);
 		tfc__work_cancel(&log->wake);
 		tfc__list_remove(link);
 		log->agent = NULL;

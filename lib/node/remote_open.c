@@ -4,9 +4,9 @@
 #include "base/clock.h"
 #include "node/internal.h"
 
-#define OFFER_AGAIN TFC__SECOND
+#define OFFER_RETRY TFC__SECOND
 
-static void take_open(struct remote_job *job, const struct tfc__call_opened *opened)
+static void receive_opened(struct remote_job *job, const struct tfc__call_opened *opened)
 {
 	if (strcmp(opened->state, "busy") == 0) {
 		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
@@ -19,13 +19,13 @@ static void take_open(struct remote_job *job, const struct tfc__call_opened *ope
 	} else {
 		job->boot = job->agent->boot;
 		job->is_up = true;
-		tfc__remote_notify_silence(job, false);
+		tfc__remote_set_unreachable(job, false);
 		tfc__remote_logs_retry(job, ALL_TASKS);
 		tfc__remote_flush(job);
 	}
 }
 
-static void on_open(void *user, int code, const msgpack_object *result, const tfc_error *error)
+static void on_open_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
 	struct remote_job *job = user;
 	struct tfc__call_opened opened;
@@ -34,7 +34,7 @@ static void on_open(void *user, int code, const msgpack_object *result, const tf
 	if (code == TFC_OK)
 		code = tfc__fields_read(NULL, &tfc__agent_opened_fields, result, &why, &opened);
 	if (code == TFC_OK) {
-		take_open(job, &opened);
+		receive_opened(job, &opened);
 	} else if (code == TFC_ELOST) {
 		return; /* the connection was lost: retried over the next one */
 	} else if (code == TFC_ESTATE || code == TFC_ETIMEDOUT || code == TFC_ENOMEM) {
@@ -55,7 +55,7 @@ static void on_send_failed(void *user, const tfc_error *error)
 	tfc__log(job->agent->ctx, TFC_LOG_ERROR, "node", job->agent->node,
 		 "cannot send a bundle: %s", error->text);
 	if (!job->retry.at)
-		tfc__timer_set(&job->retry, tfc__now() + OFFER_AGAIN);
+		tfc__timer_set(&job->retry, tfc__now() + OFFER_RETRY);
 }
 
 void tfc__remote_offer_bundle(struct remote_job *job)
@@ -75,14 +75,7 @@ void tfc__remote_offer_bundle(struct remote_job *job)
 		on_send_failed(job, &error);
 }
 
-/* The open request contains the bundle's hash, so the bundle must be packed first. */
-static bool is_packed(const struct remote_job *job)
-{
-	return !job->bundle || job->bundle->state == TFC__BUNDLE_READY ||
-	       job->bundle->state == TFC__BUNDLE_FAILED;
-}
-
-static struct tfc__agent_target target_of(const struct remote_job *job)
+static struct tfc__agent_target remote_job_target(const struct remote_job *job)
 {
 	struct tfc__agent_target target = {
 		.instance = job->agent->instance,
@@ -100,7 +93,7 @@ static int write_open(const struct remote_job *job, struct tfc__buf *params)
 			  tfc__rpc_is_exposed(job->agent->rpc);
 	struct tfc__bundle_offer offer;
 	struct tfc__call_open open = {
-		.target = target_of(job),
+		.target = remote_job_target(job),
 		.epoch = job->epoch,
 		.received = job->stream.received,
 		.has_minimal_env = true,
@@ -129,27 +122,7 @@ static int write_open(const struct remote_job *job, struct tfc__buf *params)
 	return TFC_OK;
 }
 
-static void send_call(struct remote_job *job, const char *method, const struct tfc__buf *params,
-		      tfc__rpc_end_fn end)
-{
-	const struct tfc__rpc_options options = {.method = method,
-						 .params = params,
-						 .timeout_ms = job->agent->lease_ms,
-						 .end = end,
-						 .user = job};
-	tfc_error error = TFC_ERROR_INIT;
-	int code = tfc__rpc_call(job->agent->rpc, &options, &error, &job->call);
-	job->was_requested |= code == TFC_OK;
-	if (code == TFC_OK)
-		return;
-	job->call = NULL;
-	if (code == TFC_ETOOBIG)
-		tfc__remote_lose(job, TFC__AGENT_LOST, error.text);
-	else if (code != TFC_ELOST)
-		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
-}
-
-static void on_drop(void *user, int code, const msgpack_object *result, const tfc_error *error)
+static void on_drop_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
 	struct remote_job *job = user;
 	struct tfc__call_opened opened;
@@ -162,37 +135,49 @@ static void on_drop(void *user, int code, const msgpack_object *result, const tf
 		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
 }
 
-static void request_open(struct remote_job *job)
+static void request_open_or_drop(struct remote_job *job)
 {
+	bool is_open = job->state == REMOTE_OPEN;
+	const struct tfc__agent_target target = remote_job_target(job);
 	struct tfc__buf params = {0};
-	int code = TFC_OK;
-	if (job->state == REMOTE_OPEN) {
-		code = write_open(job, &params);
-	} else {
-		const struct tfc__agent_target target = target_of(job);
+	const struct tfc__rpc_options options = {.method = is_open ? "agent.open" : "agent.drop",
+						 .params = &params,
+						 .timeout_ms = job->agent->lease_ms,
+						 .end = is_open ? on_open_end : on_drop_end,
+						 .user = job};
+	tfc_error error = TFC_ERROR_INIT;
+	int code = is_open ? write_open(job, &params) : TFC_OK;
+	if (!is_open)
 		tfc__fields_write(&params, &tfc__agent_target_fields, &target);
-	}
-	if (code < 0)
-		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
-	else
-		send_call(job, job->state == REMOTE_OPEN ? "agent.open" : "agent.drop", &params,
-			  job->state == REMOTE_OPEN ? on_open : on_drop);
+	if (code == TFC_OK)
+		code = tfc__rpc_call(job->agent->rpc, &options, &error, &job->call);
 	tfc__buf_fini(&params);
+	if (code == TFC_OK) {
+		job->was_requested = true;
+		return;
+	}
+	job->call = NULL;
+	if (code == TFC_ETOOBIG)
+		tfc__remote_lose(job, TFC__AGENT_LOST, error.text);
+	else if (code != TFC_ELOST)
+		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
 }
 
 void tfc__remote_connect(struct remote_job *job)
 {
 	bool is_elsewhere = job->boot && job->boot != job->agent->boot;
+	/* The open request contains the bundle's hash, so the bundle must be packed first. */
+	bool is_packed = !job->bundle || job->bundle->state == TFC__BUNDLE_READY ||
+			 job->bundle->state == TFC__BUNDLE_FAILED;
 	if (!is_elsewhere)
 		tfc__remote_offer_bundle(job);
 	if (job->state == REMOTE_DROPPING && !job->was_requested)
 		tfc__remote_lose(job, TFC__AGENT_LOST, "the job's tasks there were given up");
 	else if (job->is_up)
-		tfc__remote_notify_silence(job, false);
+		tfc__remote_set_unreachable(job, false);
 	else if (job->state != REMOTE_GONE && !job->call && !is_elsewhere &&
-		 tfc__remote_is_ready(job->agent) &&
-		 (is_packed(job) || job->state == REMOTE_DROPPING))
-		request_open(job);
+		 tfc__remote_is_ready(job->agent) && (is_packed || job->state == REMOTE_DROPPING))
+		request_open_or_drop(job);
 }
 
 void tfc__remote_retry(struct remote_job *job)

@@ -5,7 +5,7 @@
 #include "base/fail.h"
 #include "node/internal.h"
 
-static const struct tfc__agent_ops *ops_of(const struct served_job *job)
+static const struct tfc__agent_ops *served_job_ops(const struct served_job *job)
 {
 	return job->session->service->agent.ops;
 }
@@ -26,11 +26,11 @@ void tfc__served_job_free(struct served_job *job)
 {
 	tfc__served_logs_end(job);
 	tfc__work_cancel(&job->flush);
-	tfc__work_cancel(&job->gone);
+	tfc__work_cancel(&job->freeing);
 	tfc__work_cancel(&job->response);
 	tfc__timer_cancel(&job->retry);
 	if (job->local)
-		ops_of(job)->job_close(job->local);
+		served_job_ops(job)->job_close(job->local);
 	tfc__bundle_leave(job->bundle);
 	if (job->is_forgotten)
 		tfc__agent_forget_logs(job->session->service->agent.agent, job->id);
@@ -38,7 +38,7 @@ void tfc__served_job_free(struct served_job *job)
 	tfc__list_remove(&job->link);
 	tfc__list_remove(&job->all);
 	tfc__name_remove(&job->named);
-	tfc__session_is_left(job->session);
+	tfc__session_job_freed(job->session);
 	tfc_job_free(job->job);
 	free(job->is_launched);
 	free(job->tag);
@@ -46,36 +46,36 @@ void tfc__served_job_free(struct served_job *job)
 	free(job);
 }
 
-static void free_gone(struct tfc__work *work)
+static void served_job_on_ended(struct tfc__work *work)
 {
-	tfc__served_job_free(tfc__container_of(work, struct served_job, gone));
+	tfc__served_job_free(tfc__container_of(work, struct served_job, freeing));
 }
 
-static void go_when_over(struct served_job *job)
+static void served_job_free_when_ended(struct served_job *job)
 {
 	if (job->is_ending && !job->launched)
-		tfc__work_schedule(&job->gone);
+		tfc__work_schedule(&job->freeing);
 }
 
-static void end(struct served_job *job, uint32_t grace_ms)
+static void served_job_end(struct served_job *job, uint32_t grace_ms)
 {
 	job->is_ending = true;
 	job->is_up = false;
 	for (uint32_t i = 0; i < job->task_count && job->launched; i++)
 		if (job->is_launched[i])
-			ops_of(job)->order(job->local,
-					   &(struct tfc__task_order){.kind = TFC__ORDER_STOP,
-								     .task = i,
-								     .number = grace_ms});
-	go_when_over(job);
+			served_job_ops(job)->order(
+				job->local, &(struct tfc__task_order){.kind = TFC__ORDER_STOP,
+								      .task = i,
+								      .number = grace_ms});
+	served_job_free_when_ended(job);
 }
 
 void tfc__served_job_abort(struct served_job *job)
 {
-	end(job, tfc__job_abort_grace_ms(job->job));
+	served_job_end(job, tfc__job_abort_grace_ms(job->job));
 }
 
-static void report_gone(struct served_job *job, bool is_fenced)
+static void served_job_report_end(struct served_job *job, bool is_fenced)
 {
 	struct tfc__agent_message message = {.handle = job->handle};
 	struct tfc__buf item = {0};
@@ -84,16 +84,16 @@ static void report_gone(struct served_job *job, bool is_fenced)
 	int code = tfc__session_notify(job->session, &item);
 	tfc__buf_fini(&item);
 	if (code < 0)
-		tfc__session_leave(job->session); /* the maintainer then resumes the job */
+		tfc__session_disconnect(job->session); /* the maintainer then resumes the job */
 }
 
 /* The stream has a gap: the state of earlier orders is unknown. */
-static void give_up(struct served_job *job, const char *why)
+static void served_job_give_up(struct served_job *job, const char *why)
 {
 	tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id,
 		 "gave up the job's tasks, which the maintainer on node %s had started: %s",
 		 job->session->name, why);
-	report_gone(job, false);
+	served_job_report_end(job, false);
 	tfc__served_job_abort(job);
 }
 
@@ -113,7 +113,8 @@ void tfc__served_job_flush(struct served_job *job)
 	if (code == TFC_ENOMEM)
 		tfc__served_job_later(job, SERVED_RETRY);
 	else if (code < 0 && code != TFC_ELOST && code != TFC_ESTATE) /* ESTATE: when it has room */
-		give_up(job, code == TFC_ETOOBIG ? "an event is too large" : tfc_err_text(code));
+		served_job_give_up(job, code == TFC_ETOOBIG ? "an event is too large"
+							    : tfc_err_text(code));
 }
 
 void tfc__served_job_later(struct served_job *job, uint64_t ns)
@@ -123,17 +124,17 @@ void tfc__served_job_later(struct served_job *job, uint64_t ns)
 		tfc__timer_set(&job->retry, at);
 }
 
-static void on_flush(struct tfc__work *work)
+static void served_job_on_flush(struct tfc__work *work)
 {
 	tfc__served_job_flush(tfc__container_of(work, struct served_job, flush));
 }
 
-static void on_retry(struct tfc__timer *timer)
+static void served_job_on_retry(struct tfc__timer *timer)
 {
 	tfc__served_job_flush(tfc__container_of(timer, struct served_job, retry));
 }
 
-static void post(struct served_job *job, const struct tfc__task_event *event)
+static void served_job_post(struct served_job *job, const struct tfc__task_event *event)
 {
 	struct tfc__buf body = {0};
 	if (job->is_ending)
@@ -142,35 +143,32 @@ static void post(struct served_job *job, const struct tfc__task_event *event)
 	int code = tfc__agent_link_post(&job->stream, &body);
 	tfc__buf_fini(&body);
 	if (code < 0)
-		give_up(job, code == TFC_ENOMEM ? "out of memory" : "too many pending events");
+		served_job_give_up(job, code == TFC_ENOMEM ? "out of memory"
+							   : "too many pending events");
 	else
 		tfc__work_schedule(&job->flush);
 }
 
-static void note_end(struct served_job *job, uint32_t task)
-{
-	job->launched -= job->is_launched[task];
-	job->is_launched[task] = false;
-	go_when_over(job);
-}
-
-static void on_event(void *user, const struct tfc__task_event *event)
+static void served_job_on_event(void *user, const struct tfc__task_event *event)
 {
 	struct served_job *job = user;
 	struct tfc__task_event sent = *event;
 	char **log_tail = NULL;
 	if (event->kind == TFC__AGENT_EXITED &&
-	    ops_of(job)->log_tail(job->local, event->task, &log_tail) == TFC_OK)
+	    served_job_ops(job)->log_tail(job->local, event->task, &log_tail) == TFC_OK)
 		sent.log_tail = (const char *const *)log_tail;
-	post(job, &sent);
+	served_job_post(job, &sent);
 	tfc_strv_free(log_tail);
-	if (event->kind == TFC__AGENT_EXITED || event->kind == TFC__AGENT_REFUSED)
-		note_end(job, event->task);
+	if (event->kind == TFC__AGENT_EXITED || event->kind == TFC__AGENT_REFUSED) {
+		job->launched -= job->is_launched[event->task];
+		job->is_launched[event->task] = false;
+		served_job_free_when_ended(job);
+	}
 }
 
 /* ---- receiving orders */
 
-static void respond_refused(struct tfc__work *work)
+static void served_job_report_states(struct tfc__work *work)
 {
 	struct served_job *job = tfc__container_of(work, struct served_job, response);
 	uint8_t *states = calloc(job->task_count ? job->task_count : 1, sizeof(*states));
@@ -180,9 +178,9 @@ static void respond_refused(struct tfc__work *work)
 					      .state_count = job->task_count};
 	job->query = 0;
 	if (states)
-		post(job, &event); /* TFC__PROC_NONE, for each task */
+		served_job_post(job, &event); /* TFC__PROC_NONE, for each task */
 	else
-		give_up(job, "out of memory");
+		served_job_give_up(job, "out of memory");
 	free(states);
 }
 
@@ -190,7 +188,7 @@ static void respond_refused(struct tfc__work *work)
  * A job that the agent could not open holds and runs nothing, so none of its tasks is alive once
  * the tasks of this node's previous incarnation have ended.
  */
-static void refuse(struct served_job *job, const struct tfc__task_order *order)
+static void served_job_refuse_order(struct served_job *job, const struct tfc__task_order *order)
 {
 	if (order->kind == TFC__ORDER_QUERY) {
 		job->query = order->number;
@@ -202,29 +200,29 @@ static void refuse(struct served_job *job, const struct tfc__task_order *order)
 					.text = job->error.text};
 	event.kind = order->kind == TFC__ORDER_HOLD ? TFC__AGENT_HOLD_FAILED : TFC__AGENT_REFUSED;
 	if (order->kind == TFC__ORDER_HOLD || order->kind == TFC__ORDER_LAUNCH)
-		post(job, &event);
+		served_job_post(job, &event);
 }
 
-static void obey(struct served_job *job, const struct tfc__task_order *order)
+static void served_job_order(struct served_job *job, const struct tfc__task_order *order)
 {
 	if (order->task >= job->task_count)
 		return;
 	if (order->kind == TFC__ORDER_SPEC)
 		job->is_unreadable = false;
 	if (!job->local || (order->kind == TFC__ORDER_LAUNCH && job->is_unreadable)) {
-		refuse(job, order);
+		served_job_refuse_order(job, order);
 		return;
 	}
 	if (order->kind == TFC__ORDER_LAUNCH) {
 		job->launched += !job->is_launched[order->task];
 		job->is_launched[order->task] = true;
 	}
-	ops_of(job)->order(job->local, order);
+	served_job_ops(job)->order(job->local, order);
 }
 
 /* If the spec or the variables cannot be read, the launches that follow are refused with that
  * error. */
-static void receive_order(struct served_job *job, const msgpack_object *body)
+static void served_job_receive_order(struct served_job *job, const msgpack_object *body)
 {
 	struct tfc__reader reader = {.ahead_ns = 0};
 	struct tfc__task_order order;
@@ -233,7 +231,7 @@ static void receive_order(struct served_job *job, const msgpack_object *body)
 	if (code < 0)
 		tfc__fail_prefix(&error, code, "an order cannot be read: ");
 	if (code == TFC_OK) {
-		obey(job, &order);
+		served_job_order(job, &order);
 	} else if (order.kind == TFC__ORDER_SPEC || order.kind == TFC__ORDER_ENV) {
 		if (job->local) {
 			job->error = error;
@@ -242,7 +240,7 @@ static void receive_order(struct served_job *job, const msgpack_object *body)
 		tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id, "%s",
 			 error.text);
 	} else {
-		give_up(job, error.text);
+		served_job_give_up(job, error.text);
 	}
 	tfc_spec_free(order.spec);
 	tfc__reader_fini(&reader);
@@ -257,12 +255,12 @@ void tfc__served_job_receive(struct served_job *job, const msgpack_object *param
 	if (code == TFC_OK)
 		code = tfc__link_receive(&job->stream, &message);
 	if (code < 0) {
-		give_up(job, "message sequence broken");
+		served_job_give_up(job, "message sequence broken");
 		return;
 	}
 	tfc__work_schedule(&job->flush);
 	if (code == 1)
-		receive_order(job, message.body);
+		served_job_receive_order(job, message.body);
 }
 
 void tfc__served_job_lost(struct served_job *job)
@@ -272,7 +270,7 @@ void tfc__served_job_lost(struct served_job *job)
 
 /* ---- open, drop */
 
-static void reply(struct tfc__rpc_request *request, const char *state, uint64_t received)
+static void served_job_reply(struct tfc__rpc_request *request, const char *state, uint64_t received)
 {
 	struct tfc__call_opened result = {.received = received};
 	strcpy(result.state, state);
@@ -285,10 +283,11 @@ struct served_job *tfc__served_job_find_id(struct tfc__agent_service *service, c
 	return named ? tfc__container_of(named, struct served_job, named) : NULL;
 }
 
-static int read_job(struct served_job *job, const struct tfc__call_open *open, tfc_error *error)
+static int served_job_read(struct served_job *job, const struct tfc__call_open *open,
+			   tfc_error *error)
 {
-	int code = tfc_job_parse(open->job_json, (size_t)open->job_json_len, "job", error,
-				 &job->job);
+	int code = tfc__job_parse_stored(open->job_json, (size_t)open->job_json_len, "job", error,
+					 &job->job);
 	if (code < 0)
 		return code;
 	job->epoch = open->epoch;
@@ -306,7 +305,8 @@ static int read_job(struct served_job *job, const struct tfc__call_open *open, t
 }
 
 /* Its maintainer offers the bundle to this node (bundle/transfer.h), before or after this call. */
-static int want_bundle(struct served_job *job, const struct tfc__call_open *open, tfc_error *error)
+static int served_job_acquire_bundle(struct served_job *job, const struct tfc__call_open *open,
+				     tfc_error *error)
 {
 	struct tfc__bundles *bundles = job->session->service->bundles;
 	if (!job->job->bundle)
@@ -314,13 +314,13 @@ static int want_bundle(struct served_job *job, const struct tfc__call_open *open
 	if (open->bundle_error)
 		return tfc__bundle_failed(bundles, open->bundle_error, error, &job->bundle);
 	if (open->bundle)
-		return tfc__bundle_want(bundles, open->bundle->hash, open->bundle->size, error,
-					&job->bundle);
+		return tfc__bundle_acquire(bundles, open->bundle->hash, open->bundle->size, error,
+					   &job->bundle);
 	return tfc__fail(error, TFC_EINVAL, "node", 0,
 			 "the request does not name the job's bundle");
 }
 
-static void open_local(struct served_job *job, uint64_t tag_len)
+static void served_job_open_local(struct served_job *job, uint64_t tag_len)
 {
 	struct tfc__agent_handle agent = job->session->service->agent;
 	const struct tfc__agent_job_info info = {.id = job->id,
@@ -331,7 +331,8 @@ static void open_local(struct served_job *job, uint64_t tag_len)
 						 .has_minimal_env = job->has_minimal_env,
 						 .bundle = job->bundle,
 						 .lease = job->session->lease};
-	int code = agent.ops->job_open(agent.agent, &info, on_event, job, &job->local, &job->error);
+	int code = agent.ops->job_open(agent.agent, &info, served_job_on_event, job, &job->local,
+				       &job->error);
 	if (code == TFC_OK)
 		tfc__agent_remote_job_logs_received(agent.agent, job->id, job->session->name);
 	else
@@ -339,8 +340,8 @@ static void open_local(struct served_job *job, uint64_t tag_len)
 			 job->error.text);
 }
 
-static struct served_job *new_job(struct session *session, const struct tfc__call_open *open,
-				  tfc_error *error)
+static struct served_job *served_job_new(struct session *session, const struct tfc__call_open *open,
+					 tfc_error *error)
 {
 	struct tfc__agent_service *service = session->service;
 	struct served_job *job = calloc(1, sizeof(*job));
@@ -353,51 +354,53 @@ static struct served_job *new_job(struct session *session, const struct tfc__cal
 	tfc__agent_link_init(&job->stream, 0);
 	tfc__list_init(&job->logs);
 	tfc__list_init(&job->named.link);
-	tfc__work_init(&job->flush, service->ctx, on_flush);
-	tfc__work_init(&job->gone, service->ctx, free_gone);
-	tfc__work_init(&job->response, service->ctx, respond_refused);
-	tfc__timer_init(&job->retry, service->ctx, on_retry);
+	tfc__work_init(&job->flush, service->ctx, served_job_on_flush);
+	tfc__work_init(&job->freeing, service->ctx, served_job_on_ended);
+	tfc__work_init(&job->response, service->ctx, served_job_report_states);
+	tfc__timer_init(&job->retry, service->ctx, served_job_on_retry);
 	tfc__list_append(&session->buckets[job->handle % JOB_BUCKETS], &job->link);
 	tfc__list_append(&service->jobs, &job->all);
 	session->job_count++;
 	service->job_count++;
-	if (read_job(job, open, error) < 0 || want_bundle(job, open, error) < 0) {
+	if (served_job_read(job, open, error) < 0 ||
+	    served_job_acquire_bundle(job, open, error) < 0) {
 		tfc__served_job_free(job);
 		return NULL;
 	}
 	if (open->refused)
 		tfc__fail(&job->error, TFC_EACCES, "node", 0, "%s", open->refused);
 	else
-		open_local(job, open->host_tag_len);
+		served_job_open_local(job, open->host_tag_len);
 	return job;
 }
 
 /* A repeated open: over another connection, or because the response was lost. */
-static void resume(struct served_job *job, struct tfc__rpc_request *request, uint64_t received)
+static void served_job_resume(struct served_job *job, struct tfc__rpc_request *request,
+			      uint64_t received)
 {
 	if (job->is_ending) {
-		reply(request, "busy", 0);
+		served_job_reply(request, "busy", 0);
 	} else if (tfc__agent_link_resume(&job->stream, received) < 0) {
-		give_up(job, "the maintainer has lost the node's events");
-		reply(request, "busy", 0);
+		served_job_give_up(job, "the maintainer has lost the node's events");
+		served_job_reply(request, "busy", 0);
 	} else {
-		reply(request, "open", job->stream.received);
+		served_job_reply(request, "open", job->stream.received);
 		job->is_up = true;
 		tfc__served_job_flush(job);
 	}
 }
 
-static void open_new(struct session *session, struct tfc__rpc_request *request,
-		     const struct tfc__call_open *open)
+static void served_job_open_new(struct session *session, struct tfc__rpc_request *request,
+				const struct tfc__call_open *open)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	struct served_job *job = new_job(session, open, &error);
+	struct served_job *job = served_job_new(session, open, &error);
 	if (!job) {
 		tfc__rpc_fail(request, &error);
 		return;
 	}
 	job->is_up = true;
-	reply(request, "open", 0);
+	served_job_reply(request, "open", 0);
 }
 
 /*
@@ -405,28 +408,28 @@ static void open_new(struct session *session, struct tfc__rpc_request *request,
  * maintainer: it opens the job again when it considers them lost, while by this node's clock, which
  * a hypervisor may have paused, their lease is still valid.
  */
-static void open_after(struct served_job *older, const struct session *session,
-		       struct tfc__rpc_request *request, uint64_t epoch)
+static void served_job_open_after(struct served_job *older, const struct session *session,
+				  struct tfc__rpc_request *request, uint64_t epoch)
 {
 	bool is_own = older->session->instance == session->instance && epoch == older->epoch;
 	if (!older->is_ending && epoch <= older->epoch && !is_own) {
-		reply(request, "fenced", 0);
+		served_job_reply(request, "fenced", 0);
 		return;
 	}
 	if (!older->is_ending) {
-		report_gone(older, !is_own);
+		served_job_report_end(older, !is_own);
 		tfc__served_job_abort(older);
 	}
-	reply(request, "busy", 0);
+	served_job_reply(request, "busy", 0);
 }
 
 /* Whether the job belongs to an earlier session of the same process, whose lease expired. */
-static bool is_leaving(const struct served_job *job, const struct session *session)
+static bool served_job_is_leaving(const struct served_job *job, const struct session *session)
 {
 	return job && job->is_ending && job->session->instance == session->instance;
 }
 
-static int check_id(const char *id, tfc_error *error)
+static int check_job_id(const char *id, tfc_error *error)
 {
 	if (tfc__is_job_id(id))
 		return TFC_OK;
@@ -444,17 +447,18 @@ void tfc__served_job_open(struct session *session, struct tfc__rpc_request *requ
 	struct served_job *job = tfc__served_job_find(session, open.target.handle);
 	struct served_job *older = tfc__served_job_find_id(session->service, open.target.id);
 	if (code == TFC_OK && !job)
-		code = check_id(open.target.id, &error);
+		code = check_job_id(open.target.id, &error);
 	if (code < 0)
 		tfc__rpc_fail(request, &error);
 	else if (job)
-		resume(job, request, open.received);
+		served_job_resume(job, request, open.received);
 	else if (!open.job_json)
-		reply(request, is_leaving(older, session) ? "busy" : "unknown", 0);
+		served_job_reply(request,
+				 served_job_is_leaving(older, session) ? "busy" : "unknown", 0);
 	else if (older)
-		open_after(older, session, request, open.epoch);
+		served_job_open_after(older, session, request, open.epoch);
 	else
-		open_new(session, request, &open);
+		served_job_open_new(session, request, &open);
 	tfc__reader_fini(&reader);
 }
 
@@ -463,15 +467,15 @@ void tfc__served_job_drop(struct session *session, struct tfc__rpc_request *requ
 {
 	struct served_job *job = tfc__served_job_find(session, target->handle);
 	tfc_error error = TFC_ERROR_INIT;
-	if (!job && check_id(target->id, &error) < 0) {
+	if (!job && check_job_id(target->id, &error) < 0) {
 		tfc__rpc_fail(request, &error);
 		return;
 	}
 	if (!job) {
 		job = tfc__served_job_find_id(session->service, target->id);
-		job = is_leaving(job, session) ? job : NULL;
+		job = served_job_is_leaving(job, session) ? job : NULL;
 	}
 	if (job)
-		end(job, 0);
-	reply(request, job ? "busy" : "unknown", 0);
+		served_job_end(job, 0);
+	served_job_reply(request, job ? "busy" : "unknown", 0);
 }

@@ -20,8 +20,11 @@ struct log_stream {
 	bool is_end_reported; /* the reader knows that there is no more now */
 };
 
-static void free_stream(struct log_stream *stream)
+/* A stream ends only by a failure. */
+static void log_stream_fail(struct log_stream *stream, const tfc_error *error)
 {
+	tfc__rpc_watch(stream->request, NULL, NULL, NULL);
+	tfc__rpc_fail(stream->request, error);
 	tfc__work_cancel(&stream->pump);
 	tfc__list_remove(&stream->link);
 	if (stream->source)
@@ -29,18 +32,10 @@ static void free_stream(struct log_stream *stream)
 	free(stream);
 }
 
-/* A request gets one response and must not be used after that. */
-static void fail_stream(struct log_stream *stream, const tfc_error *error)
-{
-	tfc__rpc_watch(stream->request, NULL, NULL, NULL);
-	tfc__rpc_fail(stream->request, error);
-	free_stream(stream);
-}
-
 /* Returns the number of records in the batch; *ret_code may be an error that occurred after them.
  */
-static uint32_t fill_batch(struct log_stream *stream, struct tfc__buf *records, int *ret_code,
-			   tfc_error *error)
+static uint32_t log_stream_read_batch(struct log_stream *stream, struct tfc__buf *records,
+				      int *ret_code, tfc_error *error)
 {
 	tfc_log_record record = TFC_LOG_RECORD_INIT;
 	uint32_t count = 0;
@@ -56,11 +51,11 @@ static uint32_t fill_batch(struct log_stream *stream, struct tfc__buf *records, 
 }
 
 /* TFC_OK, or the error that ends the stream; *ret_has_more: another batch is pending. */
-static int send_batch(struct log_stream *stream, bool *ret_has_more, tfc_error *error)
+static int log_stream_send_batch(struct log_stream *stream, bool *ret_has_more, tfc_error *error)
 {
 	struct tfc__buf records = {0}, item = {0};
 	int read;
-	uint32_t count = fill_batch(stream, &records, &read, error);
+	uint32_t count = log_stream_read_batch(stream, &records, &read, error);
 	int code = read < 0 ? read : TFC_OK;
 	*ret_has_more = read == 1 || count; /* the last batch is followed by an empty one */
 	tfc__msg_array(&item, count);
@@ -77,7 +72,7 @@ static int send_batch(struct log_stream *stream, bool *ret_has_more, tfc_error *
 	return code;
 }
 
-static void pump(struct tfc__work *work)
+static void log_stream_pump(struct tfc__work *work)
 {
 	struct log_stream *stream = tfc__container_of(work, struct log_stream, pump);
 	tfc_error error = TFC_ERROR_INIT;
@@ -85,8 +80,8 @@ static void pump(struct tfc__work *work)
 	for (int i = 0; has_more && i < BATCHES_A_TURN; i++) {
 		if (!tfc__rpc_credit(stream->request))
 			return;
-		if (send_batch(stream, &has_more, &error) < 0) {
-			fail_stream(stream, &error);
+		if (log_stream_send_batch(stream, &has_more, &error) < 0) {
+			log_stream_fail(stream, &error);
 			return;
 		}
 	}
@@ -94,22 +89,23 @@ static void pump(struct tfc__work *work)
 		tfc__work_schedule(&stream->pump);
 }
 
-static void wake(void *user)
+static void log_stream_wake(void *user)
 {
 	struct log_stream *stream = user;
 	tfc__work_schedule(&stream->pump);
 }
 
-static void on_cancel(void *user)
+static void log_stream_on_cancel(void *user)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__fail(&error, TFC_ECANCELED, "node", 0, "canceled");
-	fail_stream(user, &error);
+	log_stream_fail(user, &error);
 }
 
 /* Opens the log of a job that has nothing else left here. */
-static struct tfc__log_source *open_kept(struct tfc__agent_service *service,
-					 const struct tfc__agent_log_call *call, tfc_error *error)
+static struct tfc__log_source *open_kept_log(struct tfc__agent_service *service,
+					     const struct tfc__agent_log_call *call,
+					     tfc_error *error)
 {
 	if (!tfc__is_job_id(call->id) || !tfc__is_log_name(call->name)) {
 		tfc__fail(error, TFC_EINVAL, "node", 0, "the request names no log");
@@ -119,8 +115,8 @@ static struct tfc__log_source *open_kept(struct tfc__agent_service *service,
 					 error);
 }
 
-static int open_source(struct tfc__agent_service *service, struct log_stream *stream,
-		       const msgpack_object *params, tfc_error *error)
+static int log_stream_open_source(struct tfc__agent_service *service, struct log_stream *stream,
+				  const msgpack_object *params, tfc_error *error)
 {
 	struct tfc__agent_log_call call;
 	int code = tfc__params_read(NULL, &tfc__agent_log_fields, params, error, &call);
@@ -128,7 +124,7 @@ static int open_source(struct tfc__agent_service *service, struct log_stream *st
 		return code;
 	struct served_job *job = tfc__served_job_find_id(service, call.id);
 	if (!job || !job->local) {
-		stream->source = open_kept(service, &call, error);
+		stream->source = open_kept_log(service, &call, error);
 		return stream->source ? TFC_OK : error->code;
 	}
 	if (call.task >= job->task_count)
@@ -137,7 +133,7 @@ static int open_source(struct tfc__agent_service *service, struct log_stream *st
 	stream->source = ops->log_open(job->local, call.task, call.position, error);
 	if (!stream->source)
 		return error->code < 0 ? error->code : TFC_ENOMEM;
-	stream->source->wake = wake;
+	stream->source->wake = log_stream_wake;
 	stream->source->user = stream;
 	tfc__list_append(&job->logs, &stream->link);
 	return TFC_OK;
@@ -155,12 +151,12 @@ void tfc__served_logs_serve(struct tfc__agent_service *service, struct tfc__rpc_
 	}
 	stream->request = request;
 	tfc__list_init(&stream->link);
-	tfc__work_init(&stream->pump, service->ctx, pump);
-	if (open_source(service, stream, params, &error) < 0) {
-		fail_stream(stream, &error);
+	tfc__work_init(&stream->pump, service->ctx, log_stream_pump);
+	if (log_stream_open_source(service, stream, params, &error) < 0) {
+		log_stream_fail(stream, &error);
 		return;
 	}
-	tfc__rpc_watch(request, wake, on_cancel, stream);
+	tfc__rpc_watch(request, log_stream_wake, log_stream_on_cancel, stream);
 	tfc__work_schedule(&stream->pump);
 }
 
@@ -170,7 +166,7 @@ void tfc__served_logs_end(struct served_job *job)
 	tfc__fail(&error, TFC_ELOST, "node", 0,
 		  "the job is no longer on this node"); /* its log may still be */
 	TFC__LIST_EACH (link, &job->logs)
-		fail_stream(tfc__container_of(link, struct log_stream, link), &error);
+		log_stream_fail(tfc__container_of(link, struct log_stream, link), &error);
 }
 
 /* A job that is still here writes to its log, so that log is removed later, with the job. */

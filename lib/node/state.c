@@ -12,7 +12,7 @@
 
 /* Creates the directory and its missing parents, without changing existing ones. 0, or -1 and
  * errno. */
-static int make_all(char *path)
+static int create_directories(char *path)
 {
 	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
@@ -24,7 +24,7 @@ static int make_all(char *path)
 	return mkdir(path, 0700) < 0 && errno != EEXIST ? -1 : 0;
 }
 
-static int check(const char *path, const struct stat *state, tfc_error *error)
+static int state_dir_check(const char *path, const struct stat *state, tfc_error *error)
 {
 	if (!S_ISDIR(state->st_mode))
 		return tfc__fail(error, TFC_EINVAL, "node", 0,
@@ -42,8 +42,8 @@ static int check(const char *path, const struct stat *state, tfc_error *error)
 	return TFC_OK;
 }
 
-/* Permission bits do not tell everything (root, read-only file systems), so this creates a file. */
-static int try_to_write(const char *path, tfc_error *error)
+/* Permission bits do not decide alone (root, read-only file systems), so this creates a file. */
+static int state_dir_check_writable(const char *path, tfc_error *error)
 {
 	int fd = open(path, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
 	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT))
@@ -68,11 +68,11 @@ int tfc__state_dir_open(const char *path, tfc_error *error)
 	for (size_t len = strlen(copy); len > 1 && copy[len - 1] == '/'; len--)
 		copy[len - 1] = '\0';
 	int code = TFC_OK;
-	if (make_all(copy) < 0 || stat(copy, &state) < 0)
+	if (create_directories(copy) < 0 || stat(copy, &state) < 0)
 		code = tfc__fail_errno(error, "node", errno, "cannot open state directory \"%s\"",
 				       path);
-	else if ((code = check(copy, &state, error)) == TFC_OK)
-		code = try_to_write(copy, error);
+	else if ((code = state_dir_check(copy, &state, error)) == TFC_OK)
+		code = state_dir_check_writable(copy, error);
 	free(copy);
 	return code;
 }

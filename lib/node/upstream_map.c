@@ -25,7 +25,7 @@ struct check {
 #define FAIL(c, ...) tfc__key_fail(&(c)->path, (c)->error, TFC_EINVAL, __VA_ARGS__)
 
 /* Checks that all values are strings, or null where that is allowed. */
-static int check_texts(struct check *c, json_t *object, bool is_null_allowed)
+static int upstream_map_check_texts(struct check *c, json_t *object, bool is_null_allowed)
 {
 	const char *name;
 	json_t *item;
@@ -42,7 +42,7 @@ static int check_texts(struct check *c, json_t *object, bool is_null_allowed)
 	return TFC_OK;
 }
 
-static int check_nodes(struct check *c, json_t *object)
+static int upstream_map_check_nodes(struct check *c, json_t *object)
 {
 	const char *name;
 	json_t *item;
@@ -51,7 +51,7 @@ static int check_nodes(struct check *c, json_t *object)
 	json_object_foreach(object, name, item)
 	{
 		tfc__key_path_push(&c->path, name);
-		int code = check_texts(c, item, false);
+		int code = upstream_map_check_texts(c, item, false);
 		if (code < 0)
 			return code;
 		tfc__key_path_pop(&c->path);
@@ -59,18 +59,18 @@ static int check_nodes(struct check *c, json_t *object)
 	return TFC_OK;
 }
 
-static int check_key(struct check *c, const char *name, json_t *value)
+static int upstream_map_check_key(struct check *c, const char *name, json_t *value)
 {
 	if (strcmp(name, "partitions") == 0)
-		return check_texts(c, value, true);
+		return upstream_map_check_texts(c, value, true);
 	if (strcmp(name, "env") == 0)
-		return check_texts(c, value, false);
+		return upstream_map_check_texts(c, value, false);
 	if (strcmp(name, "nodes") == 0)
-		return check_nodes(c, value);
+		return upstream_map_check_nodes(c, value);
 	return FAIL(c, "unknown key; the keys are partitions, env and nodes");
 }
 
-static int check_upstream(struct check *c, json_t *upstream)
+static int upstream_map_check_upstream(struct check *c, json_t *upstream)
 {
 	const char *name;
 	json_t *item;
@@ -79,7 +79,7 @@ static int check_upstream(struct check *c, json_t *upstream)
 	json_object_foreach(upstream, name, item)
 	{
 		tfc__key_path_push(&c->path, name);
-		int code = check_key(c, name, item);
+		int code = upstream_map_check_key(c, name, item);
 		if (code < 0)
 			return code;
 		tfc__key_path_pop(&c->path);
@@ -89,7 +89,7 @@ static int check_upstream(struct check *c, json_t *upstream)
 	return TFC_OK;
 }
 
-static int check_root(struct check *c, json_t *root)
+static int upstream_map_check(struct check *c, json_t *root)
 {
 	const char *name;
 	json_t *item;
@@ -98,7 +98,7 @@ static int check_root(struct check *c, json_t *root)
 	json_object_foreach(root, name, item)
 	{
 		tfc__key_path_push(&c->path, name);
-		int code = check_upstream(c, item);
+		int code = upstream_map_check_upstream(c, item);
 		if (code < 0)
 			return code;
 		tfc__key_path_pop(&c->path);
@@ -106,8 +106,8 @@ static int check_root(struct check *c, json_t *root)
 	return TFC_OK;
 }
 
-static int parse(const char *path, const char *text, size_t len, tfc_error *error,
-		 json_t **ret_root)
+static int upstream_map_parse(const char *path, const char *text, size_t len, tfc_error *error,
+			      json_t **ret_root)
 {
 	struct check c = {.error = error};
 	json_error_t detail;
@@ -120,7 +120,7 @@ static int parse(const char *path, const char *text, size_t len, tfc_error *erro
 		return tfc__fail_prefix(error, code, "%.80s:%d: ", path,
 					detail.line > 0 ? detail.line : 1);
 	}
-	code = check_root(&c, root);
+	code = upstream_map_check(&c, root);
 	if (code < 0 && error)
 		error->component = "node";
 	if (code < 0) {
@@ -135,7 +135,7 @@ static int parse(const char *path, const char *text, size_t len, tfc_error *erro
 
 /* ---- changes */
 
-static void report_changes(struct tfc__upstream_map *map, json_t *older)
+static void upstream_map_report_changes(struct tfc__upstream_map *map, json_t *older)
 {
 	const char *name;
 	json_t *item;
@@ -151,27 +151,27 @@ static void report_changes(struct tfc__upstream_map *map, json_t *older)
 	}
 }
 
-static int take_text(struct tfc__watched_file *watched, const char *text, size_t len,
-		     tfc_error *error)
+static int upstream_map_on_text(struct tfc__watched_file *watched, const char *text, size_t len,
+				tfc_error *error)
 {
 	struct tfc__upstream_map *map = tfc__container_of(watched, struct tfc__upstream_map,
 							  watched);
 	json_t *root = NULL;
-	int code = parse(watched->path, text, len, error, &root);
+	int code = upstream_map_parse(watched->path, text, len, error, &root);
 	if (code < 0)
 		return code;
 	json_t *older = map->root;
 	map->root = root;
 	map->version++;
 	if (map->upstreams)
-		report_changes(map, older);
+		upstream_map_report_changes(map, older);
 	json_decref(older);
 	return TFC_OK;
 }
 
-/* ---- answers */
+/* ---- responses */
 
-static int add_env(tfc_upstream_request *request, const char *node, json_t *env)
+static int upstream_map_add_env(tfc_upstream_request *request, const char *node, json_t *env)
 {
 	const char *name;
 	json_t *item;
@@ -184,11 +184,11 @@ static int add_env(tfc_upstream_request *request, const char *node, json_t *env)
 	return code;
 }
 
-static int add_all(tfc_upstream_request *request, json_t *upstream)
+static int upstream_map_add_upstream(tfc_upstream_request *request, json_t *upstream)
 {
 	const char *name;
 	json_t *item;
-	int code = add_env(request, NULL, json_object_get(upstream, "env"));
+	int code = upstream_map_add_env(request, NULL, json_object_get(upstream, "env"));
 	json_object_foreach(json_object_get(upstream, "partitions"), name, item)
 	{
 		if (code == TFC_OK)
@@ -197,32 +197,32 @@ static int add_all(tfc_upstream_request *request, json_t *upstream)
 	json_object_foreach(json_object_get(upstream, "nodes"), name, item)
 	{
 		if (code == TFC_OK)
-			code = add_env(request, name, item);
+			code = upstream_map_add_env(request, name, item);
 	}
 	return code;
 }
 
-static void resolve(void *impl, const char *name, tfc_upstream_request *request)
+static void upstream_map_resolve(void *impl, const char *name, tfc_upstream_request *request)
 {
 	const struct tfc__upstream_map *map = impl;
 	json_t *upstream = json_object_get(map->root, name);
 	if (!upstream)
 		tfc_upstream_fail(request, "it is not in the upstream map");
-	else if (add_all(request, upstream) < 0)
+	else if (upstream_map_add_upstream(request, upstream) < 0)
 		tfc_upstream_fail(request, tfc_ctx_error(map->ctx)->text);
 	else
 		tfc_upstream_complete(request, map->version);
 }
 
-/* Every request is answered immediately. */
-static void cancel(void *impl, tfc_upstream_request *request)
+/* Every request completes immediately. */
+static void upstream_map_cancel(void *impl, tfc_upstream_request *request)
 {
 }
 
 const tfc_upstream_ops tfc__upstream_map_ops = {
 	.size = sizeof(tfc_upstream_ops),
-	.resolve = resolve,
-	.cancel = cancel,
+	.resolve = upstream_map_resolve,
+	.cancel = upstream_map_cancel,
 };
 
 /* ---- open, close */
@@ -236,7 +236,7 @@ int tfc__upstream_map_open(tfc_ctx *ctx, const char *path, tfc_error *error,
 	map->ctx = ctx;
 	map->watched.component = "node";
 	map->watched.kept = "upstreams not changed";
-	map->watched.fn = take_text;
+	map->watched.fn = upstream_map_on_text;
 	int code = tfc__watched_file_init(&map->watched, path, error);
 	if (code == TFC_OK)
 		code = tfc__watched_file_start(&map->watched, ctx, error);

@@ -10,7 +10,7 @@
 #include "base/fail.h"
 #include "port/takeover.h"
 
-static int open_socket(int family)
+static int hold_open_socket(int family)
 {
 	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
 	if (fd < 0 || family != AF_INET6)
@@ -26,11 +26,11 @@ static int open_socket(int family)
 
 int tfc__hold_socket(void)
 {
-	int fd = open_socket(AF_INET6);
-	return fd < 0 && errno == EAFNOSUPPORT ? open_socket(AF_INET) : fd;
+	int fd = hold_open_socket(AF_INET6);
+	return fd < 0 && errno == EAFNOSUPPORT ? hold_open_socket(AF_INET) : fd;
 }
 
-static int bind_wildcard(int fd, uint16_t port)
+static int hold_bind_wildcard(int fd, uint16_t port)
 {
 	struct sockaddr_in6 six = {.sin6_family = AF_INET6,
 				   .sin6_port = htons(port),
@@ -46,16 +46,16 @@ static int bind_wildcard(int fd, uint16_t port)
 
 int tfc__hold_bind(int *fd, uint16_t port)
 {
-	if (!bind_wildcard(*fd, port))
+	if (!hold_bind_wildcard(*fd, port))
 		return 0;
 	if (errno != EADDRNOTAVAIL)
 		return -1;
-	int four = open_socket(AF_INET);
+	int four = hold_open_socket(AF_INET);
 	if (four < 0)
 		return -1;
 	close(*fd);
 	*fd = four;
-	return bind_wildcard(four, port);
+	return hold_bind_wildcard(four, port);
 }
 
 int tfc__hold_fail(tfc_error *error, uint16_t port, int sys_errno)

@@ -6,11 +6,6 @@
 
 #include "port/takeover.h"
 
-static int set_reuse(int fd, int is_on)
-{
-	return setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &is_on, sizeof(is_on));
-}
-
 /*
  * A socket with SO_REUSEADDR and SO_REUSEPORT that is bound while the bind window is open leaves
  * its user and address in the kernel's entry for the port (fastreuseport in
@@ -20,7 +15,7 @@ static int set_reuse(int fd, int is_on)
  * covers windows that close before the task has bound, and tasks that bind one of several
  * addresses.
  */
-static void wipe_out_marks(int fd)
+static void bind_window_wipe_marks(int fd)
 {
 	struct sockaddr_in6 held = {0}; /* an IPv4 address has the port at the same offset */
 	socklen_t len = sizeof(held);
@@ -33,7 +28,8 @@ static void wipe_out_marks(int fd)
 	int wiper = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
 	if (wiper < 0)
 		return;
-	if (!set_reuse(wiper, 1) && !setsockopt(wiper, IPPROTO_IP, IP_FREEBIND, &yes, sizeof(yes)))
+	if (!tfc__set_reuseaddr(wiper, 1) &&
+	    !setsockopt(wiper, IPPROTO_IP, IP_FREEBIND, &yes, sizeof(yes)))
 		(void)bind(wiper, (struct sockaddr *)&address, sizeof(address));
 	close(wiper);
 }
@@ -41,6 +37,6 @@ static void wipe_out_marks(int fd)
 int tfc__bind_window_set(int fd, bool is_open)
 {
 	if (!is_open)
-		wipe_out_marks(fd);
-	return set_reuse(fd, is_open);
+		bind_window_wipe_marks(fd);
+	return tfc__set_reuseaddr(fd, is_open);
 }

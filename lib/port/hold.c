@@ -81,7 +81,7 @@ void tfc__port_lose(tfc_port_hold *hold)
 	hold->kept = NULL;
 }
 
-int tfc__port_retake(tfc_port_hold *hold)
+int tfc__port_reacquire(tfc_port_hold *hold)
 {
 	if (hold->state != TFC__HOLD_LOST)
 		return TFC_OK;

@@ -43,7 +43,7 @@ struct found_listeners {
 	bool is_failed;
 };
 
-static void listeners_add(void *user, const struct tfc__tcp_socket *socket)
+static void found_listeners_add(void *user, const struct tfc__tcp_socket *socket)
 {
 	struct found_listeners *all = user;
 	if (all->count == all->capacity && !all->is_failed) {
@@ -61,8 +61,8 @@ static void listeners_add(void *user, const struct tfc__tcp_socket *socket)
 }
 
 /* Finds the owners of the listeners. Returns 0, or -1 and errno. */
-static int describe_listeners(const struct found_listeners *all, pid_t root,
-			      struct tfc__owner_search *search, tfc_port_listener *listener)
+static int found_listeners_describe(const struct found_listeners *all, pid_t root,
+				    struct tfc__owner_search *search, tfc_port_listener *listener)
 {
 	listener->count = (uint32_t)all->count;
 	if (!all->count)
@@ -107,11 +107,11 @@ int tfc_port_hold_listener(tfc_port_hold *hold, pid_t root, tfc_port_listener *r
 
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
 	struct found_listeners all = {0};
-	code = tfc__tcp_each(hold->port, hold->port, TFC__TCP_LISTENERS, listeners_add, &all,
+	code = tfc__tcp_each(hold->port, hold->port, TFC__TCP_LISTENERS, found_listeners_add, &all,
 			     tfc__ctx_error(hold->ctx));
 	if (!code && all.is_failed)
 		code = tfc__fail_nomem(tfc__ctx_error(hold->ctx), "port");
-	if (!code && describe_listeners(&all, root, &hold->search, &listener))
+	if (!code && found_listeners_describe(&all, root, &hold->search, &listener))
 		code = tfc__fail_errno(tfc__ctx_error(hold->ctx), "port", errno,
 				       "cannot find the listener of port %u in /proc", hold->port);
 	free(all.items);

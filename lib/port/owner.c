@@ -21,13 +21,13 @@ static DIR *open_proc_dir(const char *format, pid_t pid, pid_t thread)
 
 /* Whether an error is a lack of descriptors or memory: the search is then incomplete, and "not
  * found" would be wrong. */
-static bool is_lack(int sys_errno)
+static bool is_resource_lack(int sys_errno)
 {
 	return sys_errno == EMFILE || sys_errno == ENFILE || sys_errno == ENOMEM;
 }
 
 /* The number that a directory entry's name is, or 0. */
-static pid_t entry_number(const struct dirent *entry)
+static pid_t dirent_pid(const struct dirent *entry)
 {
 	char *end = NULL;
 	long number = strtol(entry->d_name, &end, 10);
@@ -47,7 +47,8 @@ void tfc__owner_program(pid_t pid, char ret_program[64])
 
 /* ---- the descriptors of one process */
 
-static void note(struct tfc__sought *sought, size_t count, unsigned long inode, pid_t pid)
+static void sought_set_owner(struct tfc__sought *sought, size_t count, unsigned long inode,
+			     pid_t pid)
 {
 	for (size_t i = 0; i < count; i++)
 		if (sought[i].inode == inode && !sought[i].pid)
@@ -59,12 +60,12 @@ static void note(struct tfc__sought *sought, size_t count, unsigned long inode, 
  * 0). Returns 1 when *left is used up, with the position at which to continue in *ret_at; 0 at the
  * end, or when the descriptors are not readable; -1 and errno for a lack of resources.
  */
-static int search_process(pid_t pid, struct tfc__sought *sought, size_t count, uint32_t *left,
-			  long *ret_at)
+static int search_descriptors(pid_t pid, struct tfc__sought *sought, size_t count, uint32_t *left,
+			      long *ret_at)
 {
 	DIR *dir = open_proc_dir("/proc/%d/fd", pid, 0);
 	if (!dir)
-		return is_lack(errno) ? -1 : 0;
+		return is_resource_lack(errno) ? -1 : 0;
 	if (*ret_at)
 		seekdir(dir, *ret_at);
 	*ret_at = 0;
@@ -75,7 +76,7 @@ static int search_process(pid_t pid, struct tfc__sought *sought, size_t count, u
 		if (n > 0) {
 			target[n] = 0;
 			if (sscanf(target, "socket:[%lu]", &inode) == 1)
-				note(sought, count, inode, pid);
+				sought_set_owner(sought, count, inode, pid);
 		}
 		if (--*left == 0)
 			*ret_at = telldir(dir);
@@ -108,7 +109,7 @@ static int pids_add(struct pids *pids, pid_t pid)
 
 /* Adds the children of one thread. Returns -1 and ENOENT when the kernel does not provide the
  * file. */
-static int add_children_of(pid_t pid, pid_t thread, struct pids *pids)
+static int pids_add_thread_children(pid_t pid, pid_t thread, struct pids *pids)
 {
 	char path[64], buffer[1024];
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)thread);
@@ -125,15 +126,15 @@ static int add_children_of(pid_t pid, pid_t thread, struct pids *pids)
 }
 
 /* Adds the children of all threads of a process; a process that has ended meanwhile has none. */
-static int add_children(pid_t pid, struct pids *pids)
+static int pids_add_children(pid_t pid, struct pids *pids)
 {
 	DIR *dir = open_proc_dir("/proc/%d/task", pid, 0);
 	if (!dir)
 		return errno == ENOENT || errno == ESRCH ? 0 : -1;
 	int result = 0;
 	for (struct dirent *entry; !result && (entry = readdir(dir));) {
-		pid_t thread = entry_number(entry);
-		if (thread && add_children_of(pid, thread, pids) && errno != ENOENT &&
+		pid_t thread = dirent_pid(entry);
+		if (thread && pids_add_thread_children(pid, thread, pids) && errno != ENOENT &&
 		    errno != ESRCH)
 			result = -1;
 	}
@@ -155,10 +156,10 @@ static int family_read(struct family *family)
 	int result = 0;
 	for (struct dirent *entry; !result && (entry = readdir(dir));) {
 		struct tfc__proc_stat process = {.parent = 0}; /* stays 0 if it has ended */
-		pid_t pid = entry_number(entry);
+		pid_t pid = dirent_pid(entry);
 		if (!pid)
 			continue;
-		if (tfc__proc_stat_read(pid, &process) < 0 && is_lack(errno))
+		if (tfc__proc_stat_read(pid, &process) < 0 && is_resource_lack(errno))
 			result = -1;
 		else if (pids_add(&family->pids, pid) || pids_add(&family->parents, process.parent))
 			result = -1;
@@ -177,7 +178,8 @@ static int family_add_children(const struct family *family, pid_t pid, struct pi
 
 /* Calls visit for each process of the tree. visit returns 1 to continue, 0 to stop, or -1 and
  * errno. */
-static int walk(pid_t root, bool by_parents, int (*visit)(void *user, pid_t pid), void *user)
+static int process_tree_walk(pid_t root, bool by_parents, int (*visit)(void *user, pid_t pid),
+			     void *user)
 {
 	struct pids pids = {0};
 	struct family family = {0};
@@ -193,7 +195,7 @@ static int walk(pid_t root, bool by_parents, int (*visit)(void *user, pid_t pid)
 			result = -1;
 		else
 			result = by_parents ? family_add_children(&family, pid, &pids)
-					    : add_children(pid, &pids);
+					    : pids_add_children(pid, &pids);
 	}
 	int saved = errno;
 	free(family.pids.items);
@@ -208,7 +210,7 @@ struct search {
 	size_t count;
 };
 
-static int search_one(void *user, pid_t pid)
+static int visit_sought(void *user, pid_t pid)
 {
 	const struct search *search = user;
 	size_t found = 0;
@@ -218,19 +220,19 @@ static int search_one(void *user, pid_t pid)
 		return 0;
 	uint32_t left = UINT32_MAX;
 	long at = 0;
-	return search_process(pid, search->items, search->count, &left, &at) < 0 ? -1 : 1;
+	return search_descriptors(pid, search->items, search->count, &left, &at) < 0 ? -1 : 1;
 }
 
 int tfc__owner_find_in_tree(pid_t root, struct tfc__sought *sought, size_t count)
 {
 	struct search search = {sought, count};
-	return walk(root, false, search_one, &search);
+	return process_tree_walk(root, false, visit_sought, &search);
 }
 
 int tfc__owner_find_by_parents(pid_t root, struct tfc__sought *sought, size_t count)
 {
 	struct search search = {sought, count};
-	return walk(root, true, search_one, &search);
+	return process_tree_walk(root, true, visit_sought, &search);
 }
 
 struct each {
@@ -238,7 +240,7 @@ struct each {
 	void *user;
 };
 
-static int visit_one(void *user, pid_t pid)
+static int visit_each(void *user, pid_t pid)
 {
 	const struct each *each = user;
 	return each->fn(each->user, pid);
@@ -247,7 +249,7 @@ static int visit_one(void *user, pid_t pid)
 int tfc__owner_each_in_tree(pid_t root, tfc__owner_fn fn, void *user)
 {
 	struct each each = {fn, user};
-	return walk(root, !tfc__owner_kernel_lists_children(), visit_one, &each);
+	return process_tree_walk(root, !tfc__owner_kernel_lists_children(), visit_each, &each);
 }
 
 bool tfc__owner_kernel_lists_children(void)
@@ -269,9 +271,9 @@ void tfc__owner_find(struct tfc__owner_search *search, uint32_t inode, uint32_t 
 		long at = telldir(dir);
 		if (!(entry = readdir(dir)))
 			break;
-		pid_t pid = entry_number(entry);
+		pid_t pid = dirent_pid(entry);
 		/* A process counts as one descriptor. */
-		is_cut = pid && search_process(pid, &sought, 1, &most, &search->descriptor) > 0;
+		is_cut = pid && search_descriptors(pid, &sought, 1, &most, &search->descriptor) > 0;
 		search->process = is_cut ? at : telldir(dir);
 		is_cut = is_cut || --most == 0;
 	}

@@ -28,7 +28,7 @@ int tfc_port_pool_options_init(tfc_port_pool_options *options, uint32_t size)
  * and the permission a capability. A port in use does not disturb the check, because the kernel
  * checks the permission first.
  */
-static int check_privilege(tfc_ctx *ctx, uint16_t first)
+static int pool_check_privilege(tfc_ctx *ctx, uint16_t first)
 {
 	if (first >= 1024)
 		return TFC_OK;
@@ -48,7 +48,7 @@ static int check_privilege(tfc_ctx *ctx, uint16_t first)
 
 /* The kernel may assign a port of the pool to an outgoing connection. The pool still works, but
  * that port is unavailable while the connection exists. */
-static void warn_of_overlap(const tfc_port_pool *pool)
+static void pool_warn_of_overlap(const tfc_port_pool *pool)
 {
 	char text[4096];
 	unsigned first = 0, last = 0;
@@ -101,7 +101,7 @@ int tfc__port_pool_open(tfc_ctx *ctx, const tfc_port_pool_options *options,
 				     "tfc_port_pool_options.first (%u) is above "
 				     "tfc_port_pool_options.last (%u); swap them",
 				     copy.first, copy.last);
-	code = check_privilege(ctx, copy.first);
+	code = pool_check_privilege(ctx, copy.first);
 	if (code)
 		return code;
 
@@ -116,12 +116,12 @@ int tfc__port_pool_open(tfc_ctx *ctx, const tfc_port_pool_options *options,
 	pool->next = (uint16_t)(pool->first +
 				tfc__random_next(&seed) % (pool->last - pool->first + UINT32_C(1)));
 	tfc__list_init(&pool->holds);
-	warn_of_overlap(pool);
+	pool_warn_of_overlap(pool);
 	*ret_pool = pool;
 	return TFC_OK;
 }
 
-static void close_handle(struct tfc__handle *handle)
+static void pool_close_handle(struct tfc__handle *handle)
 {
 	tfc_port_pool_close(tfc__container_of(handle, tfc_port_pool, handle));
 }
@@ -130,8 +130,14 @@ int tfc_port_pool_open(tfc_ctx *ctx, const tfc_port_pool_options *options, tfc_p
 {
 	int code = tfc__port_pool_open(ctx, options, ret_pool);
 	if (code == TFC_OK)
-		tfc__handle_open(ctx, &(*ret_pool)->handle, TFC__HANDLE_PORT_POOL, close_handle);
+		tfc__handle_open(ctx, &(*ret_pool)->handle, TFC__HANDLE_PORT_POOL,
+				 pool_close_handle);
 	return code;
+}
+
+uint16_t tfc__port_pool_example(const tfc_port_pool *pool, uint32_t number)
+{
+	return (uint16_t)(pool->first + number % (65536u - pool->first));
 }
 
 void tfc_port_pool_close(tfc_port_pool *pool)
@@ -148,7 +154,7 @@ void tfc_port_pool_close(tfc_port_pool *pool)
 
 /* ---- acquiring a port */
 
-static bool has_hold(const tfc_port_pool *pool, uint16_t port)
+static bool pool_has_hold(const tfc_port_pool *pool, uint16_t port)
 {
 	return pool->has_hold[port / 8] >> port % 8 & 1;
 }
@@ -156,7 +162,7 @@ static bool has_hold(const tfc_port_pool *pool, uint16_t port)
 /* Fixed ports may lie outside the pool. */
 void tfc__pool_mark(tfc_port_pool *pool, uint16_t port, bool is_there)
 {
-	if (has_hold(pool, port) == is_there)
+	if (pool_has_hold(pool, port) == is_there)
 		return;
 	pool->has_hold[port / 8] ^= (uint8_t)(1 << port % 8);
 	if (port >= pool->first && port <= pool->last)
@@ -164,7 +170,7 @@ void tfc__pool_mark(tfc_port_pool *pool, uint16_t port, bool is_there)
 }
 
 /* Binds the next free port. */
-static int acquire_any(tfc_port_pool *pool, tfc_port_hold *hold)
+static int pool_acquire_any(tfc_port_pool *pool, tfc_port_hold *hold)
 {
 	uint32_t count = pool->last - pool->first + UINT32_C(1), own = pool->own;
 	int code = TFC_OK;
@@ -175,7 +181,7 @@ static int acquire_any(tfc_port_pool *pool, tfc_port_hold *hold)
 	for (uint32_t left = count; left > 0 && !code; left--) {
 		uint16_t port = pool->next;
 		pool->next = port == pool->last ? pool->first : (uint16_t)(port + 1);
-		if (has_hold(pool, port))
+		if (pool_has_hold(pool, port))
 			continue;
 		if (!tfc__hold_bind(&fd, port)) {
 			hold->port = port;
@@ -194,10 +200,10 @@ static int acquire_any(tfc_port_pool *pool, tfc_port_hold *hold)
 			     count, pool->first, pool->last, own, count - own);
 }
 
-static int acquire_fixed(tfc_port_pool *pool, uint16_t port, tfc_port_hold *hold)
+static int pool_acquire_fixed(tfc_port_pool *pool, uint16_t port, tfc_port_hold *hold)
 {
 	for (struct tfc__link *link = pool->holds.next;
-	     has_hold(pool, port) && link != &pool->holds; link = link->next) {
+	     pool_has_hold(pool, port) && link != &pool->holds; link = link->next) {
 		const tfc_port_hold *other = tfc__container_of(link, tfc_port_hold, link);
 		if (other->port == port && other->state != TFC__HOLD_LOST)
 			return tfc__ctx_fail(pool->ctx, TFC_EBUSY, "port", 0,
@@ -222,7 +228,7 @@ int tfc__port_acquire(tfc_port_pool *pool, uint16_t port, tfc_port_hold **ret_ho
 	if (!hold)
 		return tfc__fail_nomem(tfc__ctx_error(pool->ctx), "port");
 	hold->socket.fd = -1;
-	code = port ? acquire_fixed(pool, port, hold) : acquire_any(pool, hold);
+	code = port ? pool_acquire_fixed(pool, port, hold) : pool_acquire_any(pool, hold);
 	if (code) {
 		free(hold);
 		return code;
@@ -235,7 +241,7 @@ int tfc__port_acquire(tfc_port_pool *pool, uint16_t port, tfc_port_hold **ret_ho
 	return TFC_OK;
 }
 
-static void release_handle(struct tfc__handle *handle)
+static void hold_release_handle(struct tfc__handle *handle)
 {
 	tfc_port_hold_release(tfc__container_of(handle, tfc_port_hold, handle));
 }
@@ -245,6 +251,6 @@ int tfc_port_acquire(tfc_port_pool *pool, uint16_t port, tfc_port_hold **ret_hol
 	int code = tfc__port_acquire(pool, port, ret_hold);
 	if (code == TFC_OK)
 		tfc__handle_open(pool->ctx, &(*ret_hold)->handle, TFC__HANDLE_PORT_HOLD,
-				 release_handle);
+				 hold_release_handle);
 	return code;
 }

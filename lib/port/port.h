@@ -14,6 +14,9 @@ int tfc__port_pool_open(tfc_ctx *ctx, const tfc_port_pool_options *options,
 			tfc_port_pool **ret_pool);
 int tfc__port_acquire(tfc_port_pool *pool, uint16_t port, tfc_port_hold **ret_hold);
 
+/* A port such as the pool has, but perhaps beyond its last: a different one for each number. */
+uint16_t tfc__port_pool_example(const tfc_port_pool *pool, uint32_t number);
+
 /* The functions of a keeper, which has the socket of a hold; `kept` is the keeper's name for the
  * socket. */
 struct tfc__port_keeper {
@@ -39,7 +42,7 @@ void tfc__port_hand_over(tfc_port_hold *hold);
 
 /* Acquires a lost hold's port again, by the rules of a fixed port. TFC_EBUSY as in
  * tfc_port_acquire. */
-int tfc__port_retake(tfc_port_hold *hold);
+int tfc__port_reacquire(tfc_port_hold *hold);
 bool tfc__port_is_lost(const tfc_port_hold *hold);
 
 /* Whether tfc_port_hold_listener has reported a foreign listener before all processes were

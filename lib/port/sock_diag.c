@@ -24,7 +24,7 @@ struct request {
 
 /* Passes the sockets of one datagram to fn. Returns 1 for the last datagram, 0 when more follow, or
  * -1 and errno. */
-static int read_messages(const void *data, size_t len, tfc__tcp_fn fn, void *user)
+static int sock_diag_read(const void *data, size_t len, tfc__tcp_fn fn, void *user)
 {
 	int left = (int)len;
 	for (const struct nlmsghdr *header = data; NLMSG_OK(header, (unsigned)left);
@@ -57,8 +57,8 @@ static int read_messages(const void *data, size_t len, tfc__tcp_fn fn, void *use
  * the second one is the port. Reaching the exact end accepts a socket; jumping four bytes past the
  * end refuses it.
  */
-static int dump_family(int fd, int family, uint16_t first, uint16_t last, uint32_t states,
-		       tfc__tcp_fn fn, void *user)
+static int sock_diag_dump_family(int fd, int family, uint16_t first, uint16_t last, uint32_t states,
+				 tfc__tcp_fn fn, void *user)
 {
 	enum { SLOT = sizeof(struct inet_diag_bc_op) };
 	struct request request = {
@@ -86,20 +86,21 @@ static int dump_family(int fd, int family, uint16_t first, uint16_t last, uint32
 			continue;
 		if (n < 0)
 			return -1;
-		int done = read_messages(data, (size_t)n, fn, user);
+		int done = sock_diag_read(data, (size_t)n, fn, user);
 		if (done)
 			return done < 0 ? -1 : 0;
 	}
 }
 
 /* Dumps both families. Returns 0, or -1 and errno. */
-static int dump(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn, void *user)
+static int sock_diag_dump(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn,
+			  void *user)
 {
 	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
 	if (fd < 0)
 		return -1;
-	int result = dump_family(fd, AF_INET, first, last, states, fn, user);
-	if (!result && dump_family(fd, AF_INET6, first, last, states, fn, user))
+	int result = sock_diag_dump_family(fd, AF_INET, first, last, states, fn, user);
+	if (!result && sock_diag_dump_family(fd, AF_INET6, first, last, states, fn, user))
 		result = errno == ENOENT ? 0 : -1; /* no IPv6 in this kernel */
 	int saved = errno;
 	close(fd);
@@ -109,7 +110,7 @@ static int dump(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn, 
 
 /* The errors of a kernel or container without sock_diag. They occur before any socket is
  * reported. */
-static bool is_not_offered(int sys_errno)
+static bool sock_diag_is_missing(int sys_errno)
 {
 	return sys_errno == EPROTONOSUPPORT || sys_errno == EAFNOSUPPORT || sys_errno == ENOENT ||
 	       sys_errno == EPERM || sys_errno == EACCES;
@@ -118,9 +119,9 @@ static bool is_not_offered(int sys_errno)
 int tfc__tcp_each(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn, void *user,
 		  tfc_error *error)
 {
-	if (!dump(first, last, states, fn, user))
+	if (!sock_diag_dump(first, last, states, fn, user))
 		return TFC_OK;
-	if (is_not_offered(errno) && !tfc__tcp_each_in_proc(first, last, states, fn, user))
+	if (sock_diag_is_missing(errno) && !tfc__tcp_each_in_proc(first, last, states, fn, user))
 		return TFC_OK;
 	return tfc__fail_errno(
 		error, "port", errno,
@@ -131,8 +132,8 @@ int tfc__tcp_each(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn
 /* ---- the fallback: /proc */
 
 /* Reads /proc/net/tcp or tcp6 (proc(5)). The heading does not match the format. */
-static int read_table(const char *path, uint16_t first, uint16_t last, uint32_t states,
-		      tfc__tcp_fn fn, void *user)
+static int proc_net_read(const char *path, uint16_t first, uint16_t last, uint32_t states,
+			 tfc__tcp_fn fn, void *user)
 {
 	static const char format[] =
 		"%*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*x:%*x %*x:%*x %*x %u %*d %lu";
@@ -161,10 +162,10 @@ static int read_table(const char *path, uint16_t first, uint16_t last, uint32_t 
 int tfc__tcp_each_in_proc(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn,
 			  void *user)
 {
-	if (read_table("/proc/net/tcp", first, last, states, fn, user))
+	if (proc_net_read("/proc/net/tcp", first, last, states, fn, user))
 		return -1;
 	/* A kernel without IPv6 has no tcp6 table. */
-	if (read_table("/proc/net/tcp6", first, last, states, fn, user) && errno != ENOENT)
+	if (proc_net_read("/proc/net/tcp6", first, last, states, fn, user) && errno != ENOENT)
 		return -1;
 	return 0;
 }

@@ -15,11 +15,6 @@
 #include "port/owner.h"
 #include "port/sock_diag.h"
 
-static int set_reuse(int fd, int is_on)
-{
-	return setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &is_on, sizeof(is_on));
-}
-
 static int blocker_open(uint16_t port)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
@@ -60,13 +55,13 @@ static void survey_add(void *user, const struct tfc__tcp_socket *socket)
 		survey->first = *socket;
 }
 
-static uint32_t inode_of(int fd)
+static uint32_t socket_inode(int fd)
 {
 	struct stat status;
 	return fd >= 0 && !fstat(fd, &status) ? (uint32_t)status.st_ino : 0;
 }
 
-static const char *verb(uint8_t state)
+static const char *socket_use(uint8_t state)
 {
 	if (state == TCP_LISTEN)
 		return "listens on it";
@@ -74,7 +69,7 @@ static const char *verb(uint8_t state)
 }
 
 /* Reports that the port is in use. */
-static int fail_busy(uint16_t port, const struct survey *survey, tfc_error *error)
+static int takeover_fail_busy(uint16_t port, const struct survey *survey, tfc_error *error)
 {
 	const struct tfc__tcp_socket *socket = &survey->first;
 	struct tfc__owner owner = {0};
@@ -84,12 +79,13 @@ static int fail_busy(uint16_t port, const struct survey *survey, tfc_error *erro
 	if (owner.pid)
 		return tfc__fail(error, TFC_EBUSY, "port", EADDRINUSE,
 				 "port %u is in use by process %d (%s, uid %u), which %s", port,
-				 (int)owner.pid, owner.program, socket->uid, verb(socket->state));
+				 (int)owner.pid, owner.program, socket->uid,
+				 socket_use(socket->state));
 	if (survey->alive)
 		return tfc__fail(error, TFC_EBUSY, "port", EADDRINUSE,
 				 "port %u is in use by a process of uid %u (its pid is not visible "
 				 "to this process), which %s",
-				 port, socket->uid, verb(socket->state));
+				 port, socket->uid, socket_use(socket->state));
 	if (survey->dead)
 		return tfc__fail(error, TFC_EBUSY, "port", EADDRINUSE,
 				 "port %u is in use by %u closing connections that the kernel has "
@@ -104,19 +100,19 @@ static int survey_read(uint16_t port, struct survey *survey, tfc_error *error)
 {
 	survey->dead = survey->alive = 0;
 	int code = tfc__tcp_each(port, port, TFC__TCP_ALL, survey_add, survey, error);
-	return !code && survey->alive ? fail_busy(port, survey, error) : code;
+	return !code && survey->alive ? takeover_fail_busy(port, survey, error) : code;
 }
 
-static int acquire_behind_blocker(int blocker, int *fd, uint16_t port, tfc_error *error)
+static int takeover_bind(int blocker, int *fd, uint16_t port, tfc_error *error)
 {
-	struct survey survey = {.blocker = inode_of(blocker), .own = inode_of(*fd)};
+	struct survey survey = {.blocker = socket_inode(blocker), .own = socket_inode(*fd)};
 	int code = survey_read(port, &survey, error);
 	if (code)
 		return code;
 	/* Without SO_REUSEADDR the blocker would conflict with the hold's own bind. */
-	if (set_reuse(blocker, 1) || set_reuse(*fd, 1) || tfc__hold_bind(fd, port) ||
-	    set_reuse(*fd, 0))
-		return errno == EADDRINUSE ? fail_busy(port, &survey, error)
+	if (tfc__set_reuseaddr(blocker, 1) || tfc__set_reuseaddr(*fd, 1) ||
+	    tfc__hold_bind(fd, port) || tfc__set_reuseaddr(*fd, 0))
+		return errno == EADDRINUSE ? takeover_fail_busy(port, &survey, error)
 					   : tfc__hold_fail(error, port, errno);
 	/* A foreign socket with SO_REUSEADDR may have been bound while the hold's flag was on. */
 	return survey_read(port, &survey, error);
@@ -131,9 +127,9 @@ int tfc__hold_take_over(int *fd, uint16_t port, tfc_error *error)
 	if (blocker < 0) {
 		struct survey survey = {0};
 		int code = survey_read(port, &survey, error);
-		return code ? code : fail_busy(port, &survey, error);
+		return code ? code : takeover_fail_busy(port, &survey, error);
 	}
-	int code = acquire_behind_blocker(blocker, fd, port, error);
+	int code = takeover_bind(blocker, fd, port, error);
 	close(blocker);
 	return code;
 }

@@ -13,9 +13,16 @@
 #define TFC_PORT_TAKEOVER_H
 
 #include <stdint.h>
+#include <sys/socket.h>
 #include <tfcluster/error.h>
 
 #define TFC__BLOCKER_ADDRESS 0x7f544643 /* 127.84.70.67; the same for all processes */
+
+/* 0, or -1 and errno. */
+static inline int tfc__set_reuseaddr(int fd, int is_on)
+{
+	return setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &is_on, sizeof(is_on));
+}
 
 /*
  * Binds *fd, a new socket whose plain bind failed with EADDRINUSE, to `port` and leaves

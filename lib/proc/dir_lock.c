@@ -7,13 +7,13 @@
 
 #define FLAGS (O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC)
 
-static int lock(int fd, short type)
+static int dir_lock_set(int fd, short type)
 {
 	struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
 	return fcntl(fd, F_OFD_SETLK, &range);
 }
 
-static int close_failed(int fd)
+static int dir_lock_close_failed(int fd)
 {
 	int error = errno;
 	if (fd >= 0)
@@ -22,20 +22,20 @@ static int close_failed(int fd)
 	return -1;
 }
 
-static int open_dir(const char *path)
+static int dir_lock_open_dir(const char *path)
 {
 	return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 int tfc__dir_lock_make(const char *path)
 {
-	int dir = open_dir(path);
+	int dir = dir_lock_open_dir(path);
 	int fd = dir < 0 ? -1 : openat(dir, TFC__DIR_LOCK, FLAGS | O_CREAT | O_EXCL, 0600);
-	close_failed(dir);
-	return fd < 0 || lock(fd, F_RDLCK) < 0 ? close_failed(fd) : fd;
+	dir_lock_close_failed(dir);
+	return fd < 0 || dir_lock_set(fd, F_RDLCK) < 0 ? dir_lock_close_failed(fd) : fd;
 }
 
-static bool is_ours(int fd, mode_t type)
+static bool dir_lock_is_ours(int fd, mode_t type)
 {
 	struct stat status;
 	if (fstat(fd, &status) < 0)
@@ -46,21 +46,21 @@ static bool is_ours(int fd, mode_t type)
 
 int tfc__dir_lock_open(const char *path, bool is_fresh)
 {
-	int dir = open_dir(path), fd = -1;
-	if (dir >= 0 && is_ours(dir, S_IFDIR))
+	int dir = dir_lock_open_dir(path), fd = -1;
+	if (dir >= 0 && dir_lock_is_ours(dir, S_IFDIR))
 		fd = openat(dir, TFC__DIR_LOCK, FLAGS | (is_fresh ? O_CREAT : 0), 0600);
-	if (fd >= 0 && !is_ours(fd, S_IFREG))
-		fd = close_failed(fd);
-	close_failed(dir);
+	if (fd >= 0 && !dir_lock_is_ours(fd, S_IFREG))
+		fd = dir_lock_close_failed(fd);
+	dir_lock_close_failed(dir);
 	return fd;
 }
 
 int tfc__dir_lock_share(int fd)
 {
-	return lock(fd, F_RDLCK);
+	return dir_lock_set(fd, F_RDLCK);
 }
 
-bool tfc__dir_lock_take(int fd)
+bool tfc__dir_lock_acquire(int fd)
 {
-	return lock(fd, F_WRLCK) == 0;
+	return dir_lock_set(fd, F_WRLCK) == 0;
 }

@@ -44,6 +44,6 @@ int tfc__dir_lock_share(int fd);
  * Acquires the lock exclusively, unless it is shared; the lock is held until the descriptor is
  * closed.
  */
-bool tfc__dir_lock_take(int fd);
+bool tfc__dir_lock_acquire(int fd);
 
 #endif

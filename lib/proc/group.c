@@ -15,7 +15,7 @@
  * Removes the groups in a directory that have no groups below them. Returns whether one has any,
  * and its name.
  */
-static bool remove_leaves(int fd, int *count, char busy[NAME_SIZE])
+static bool group_remove_leaves(int fd, int *count, char busy[NAME_SIZE])
 {
 	struct tfc__dir dir;
 	bool is_busy = false;
@@ -35,11 +35,11 @@ static bool remove_leaves(int fd, int *count, char busy[NAME_SIZE])
  * Descends to the deepest groups and removes them. Needs two descriptors and no path, whatever the
  * depth. Returns how many groups were removed.
  */
-static int remove_deepest(int fd)
+static int group_remove_deepest(int fd)
 {
 	char name[NAME_SIZE];
 	int count = 0;
-	while (fd >= 0 && remove_leaves(fd, &count, name)) {
+	while (fd >= 0 && group_remove_leaves(fd, &count, name)) {
 		int below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		close(fd);
 		fd = below;
@@ -53,7 +53,8 @@ int tfc__group_remove(int above, const char *name)
 {
 	int done = unlinkat(above, name, AT_REMOVEDIR);
 	for (int i = 0; i < ROUNDS_MAX && done < 0 && errno == EBUSY; i++) {
-		if (remove_deepest(openat(above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) == 0) {
+		if (group_remove_deepest(openat(above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) ==
+		    0) {
 			errno = EBUSY;
 			return -1;
 		}

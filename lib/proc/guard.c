@@ -16,7 +16,7 @@
 
 /*
  * The time that a shim may need, beyond its task's grace, to end the task once the guard is dead.
- * The host waits in short intervals, as for a guard that does not answer: a suspend of the machine
+ * The host waits in short intervals, as for a guard that does not respond: a suspend of the machine
  * uses up one interval, and the shims have the remaining ones to notice and act.
  */
 #define MARGIN_MS 120000
@@ -24,7 +24,7 @@
 
 /* ---- the end */
 
-static void close_io(struct tfc__io *io)
+static void guard_close_io(struct tfc__io *io)
 {
 	int fd = io->fd;
 	tfc__io_close(io);
@@ -45,9 +45,9 @@ void tfc__guard_reap(struct tfc__guard *guard)
 
 void tfc__guard_free(struct tfc__guard *guard)
 {
-	close_io(&guard->socket);
-	close_io(&guard->pidfd);
-	close_io(&guard->lifeline);
+	guard_close_io(&guard->socket);
+	guard_close_io(&guard->pidfd);
+	guard_close_io(&guard->lifeline);
 	tfc__timer_cancel(&guard->patience);
 	tfc__timer_cancel(&guard->heartbeat);
 	tfc__work_cancel(&guard->end);
@@ -65,7 +65,7 @@ void tfc__guard_free(struct tfc__guard *guard)
  * A shim that was killed together with its guard has killed only its task. The task's descendants
  * are still in its cgroup. Another guard kills them before it starts anything for this context.
  */
-static void clear_groups(tfc_ctx *ctx)
+static void guard_clear_groups(tfc_ctx *ctx)
 {
 	const struct tfc__command command = {.kind = TFC__MSG_CLEAR};
 	struct tfc__guard *next;
@@ -80,10 +80,10 @@ static void clear_groups(tfc_ctx *ctx)
 
 static void guard_finish(struct tfc__guard *guard)
 {
-	close_io(&guard->lifeline);
+	guard_close_io(&guard->lifeline);
 	tfc__timer_cancel(&guard->patience);
 	if (tfc__guard_has_groups(guard))
-		clear_groups(guard->ctx);
+		guard_clear_groups(guard->ctx);
 	tfc__guard_report_all_lost(guard);
 	tfc__guard_reap(guard);
 	tfc__list_remove(&guard->link);
@@ -95,17 +95,17 @@ static void guard_shims_ended(struct tfc__guard *guard)
 {
 	guard->are_shims_ended = true;
 	if (guard->pidfd.ctx)
-		close_io(&guard->lifeline);
+		guard_close_io(&guard->lifeline);
 	else
 		guard_finish(guard);
 }
 
-static void receive_lifeline(struct tfc__io *io, uint32_t events)
+static void guard_on_lifeline(struct tfc__io *io, uint32_t events)
 {
 	guard_shims_ended(tfc__container_of(io, struct tfc__guard, lifeline));
 }
 
-static void patience_expired(struct tfc__timer *timer)
+static void guard_on_patience(struct tfc__timer *timer)
 {
 	struct tfc__guard *guard = tfc__container_of(timer, struct tfc__guard, patience);
 	if (--guard->patience_intervals)
@@ -115,7 +115,7 @@ static void patience_expired(struct tfc__timer *timer)
 }
 
 /* In dispatch: the processes are lost once their shims are gone. */
-static void begin_end(struct tfc__work *work)
+static void guard_begin_end(struct tfc__work *work)
 {
 	struct tfc__guard *guard = tfc__container_of(work, struct tfc__guard, end);
 	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
@@ -126,7 +126,7 @@ static void begin_end(struct tfc__work *work)
 		tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "cannot start another guard: %s",
 			 tfc_ctx_error(guard->ctx)->text);
 	if (guard->lifeline.fd < 0 || tfc__io_open(&guard->lifeline, guard->ctx, guard->lifeline.fd,
-						   EPOLLIN, receive_lifeline) < 0) {
+						   EPOLLIN, guard_on_lifeline) < 0) {
 		guard_shims_ended(guard);
 		return;
 	}
@@ -146,7 +146,7 @@ void tfc__guard_died(struct tfc__guard *guard)
 	if (guards->current == guard)
 		guards->current = NULL;
 	tfc__list_append(&guards->dead, &guard->link);
-	close_io(&guard->socket); /* a guard that is still alive sees this end */
+	guard_close_io(&guard->socket); /* a guard that is still alive sees this end */
 	tfc__timer_cancel(&guard->heartbeat);
 	tfc__guard_drop_queue(guard);
 	tfc__guard_unpark(&guard->parked);
@@ -159,7 +159,7 @@ void tfc__guard_died(struct tfc__guard *guard)
 
 /* ---- its messages */
 
-static void receive_death(struct tfc__io *io, uint32_t events)
+static void guard_on_death(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__guard *guard = tfc__container_of(io, struct tfc__guard, pidfd);
 	tfc__io_close(io);
@@ -175,20 +175,14 @@ static void receive_death(struct tfc__io *io, uint32_t events)
 void tfc__guard_watch(struct tfc__guard *guard, int pidfd)
 {
 	guard->pidfd.fd = pidfd;
-	tfc__io_open(&guard->pidfd, guard->ctx, pidfd, EPOLLIN, receive_death);
-}
-
-static void close_fd(int fd)
-{
-	if (fd >= 0)
-		close(fd);
+	tfc__io_open(&guard->pidfd, guard->ctx, pidfd, EPOLLIN, guard_on_death);
 }
 
 /*
  * If this process had no descriptors left to receive them, only the end of the socket reports the
  * guard's death.
  */
-static void handle_hello(struct tfc__guard *guard, int fds[2])
+static void guard_handle_hello(struct tfc__guard *guard, int fds[2])
 {
 	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
 	guards->early_ends = 0;
@@ -202,12 +196,12 @@ static void handle_hello(struct tfc__guard *guard, int fds[2])
 	fds[0] = fds[1] = -1;
 }
 
-static void handle_report(struct tfc__guard *guard, struct tfc__report *report, int fds[2])
+static void guard_handle_report(struct tfc__guard *guard, struct tfc__report *report, int fds[2])
 {
 	tfc_process *process = tfc__guard_find(guard, report->id);
 	guard->missed_heartbeats = 0;
 	if (report->kind == TFC__MSG_HELLO)
-		handle_hello(guard, fds);
+		guard_handle_hello(guard, fds);
 	else if (report->kind == TFC__MSG_OVER)
 		tfc__lease_ended(guard->ctx, report->id);
 	else if (report->kind == TFC__MSG_NOT_KEPT)
@@ -228,7 +222,7 @@ void tfc__guard_receive(struct tfc__guard *guard)
 		if (len < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (len == (ssize_t)sizeof(report) && tfc__guard_report_is_valid(guard, &report))
-			handle_report(guard, &report, fds);
+			guard_handle_report(guard, &report, fds);
 		else if (len <= 0)
 			tfc__guard_died(guard);
 		else { /* before the hello the program is of another version, then it is faulty */
@@ -237,12 +231,13 @@ void tfc__guard_receive(struct tfc__guard *guard)
 			tfc__guard_fail(
 				guard, "sent a message that a guard of this version does not send");
 		}
-		close_fd(fds[0]);
-		close_fd(fds[1]);
+		for (int k = 0; k < 2; k++)
+			if (fds[k] >= 0)
+				close(fds[k]);
 	}
 }
 
-static void receive_socket(struct tfc__io *io, uint32_t events)
+static void guard_on_socket(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__guard *guard = tfc__container_of(io, struct tfc__guard, socket);
 	if (events & EPOLLOUT)
@@ -299,12 +294,13 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 	tfc__list_init(&guard->parked);
 	tfc__list_init(&guard->releasing);
 	tfc__list_init(&guard->keeps);
-	tfc__timer_init(&guard->patience, ctx, patience_expired);
+	tfc__timer_init(&guard->patience, ctx, guard_on_patience);
 	tfc__timer_init(&guard->heartbeat, ctx, tfc__guard_on_heartbeat);
-	tfc__work_init(&guard->end, ctx, begin_end);
+	tfc__work_init(&guard->end, ctx, guard_begin_end);
 	code = tfc__guard_run(guard);
 	if (code == TFC_OK)
-		code = tfc__io_open(&guard->socket, ctx, guard->socket.fd, EPOLLIN, receive_socket);
+		code = tfc__io_open(&guard->socket, ctx, guard->socket.fd, EPOLLIN,
+				    guard_on_socket);
 	if (code < 0) {
 		tfc__guard_free(guard);
 		return code;

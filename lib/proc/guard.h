@@ -69,7 +69,7 @@ struct tfc__guard {
 	uint64_t longest_grace_ms; /* of all processes that it was to start */
 	struct tfc__timer patience;  /* waits for the shims of a dead guard */
 	uint64_t patience_intervals; /* intervals of `patience` that are left */
-	struct tfc__timer heartbeat; /* heartbeat; set while an answer is awaited */
+	struct tfc__timer heartbeat; /* heartbeat; set while a response is awaited */
 	uint32_t missed_heartbeats;  /* heartbeats without a message from the guard */
 	uint32_t stops;              /* processes that are being stopped */
 	struct tfc__work end;
@@ -160,10 +160,10 @@ int tfc__guard_run(struct tfc__guard *guard);
 void tfc__guard_receive(struct tfc__guard *guard);
 
 /*
- * guard_heartbeat.c: detects a guard that does not answer, and a program that is not a guard. While
- * a hello, the end of a stop or a release is awaited, heartbeats are sent to it. A guard that does
- * not answer is killed and counts as dead, so that every stop ends. While nothing is awaited, none
- * are sent.
+ * guard_heartbeat.c: detects a guard that does not respond, and a program that is not a guard.
+ * While a hello, the end of a stop or a release is awaited, heartbeats are sent to it. A guard that
+ * does not respond is killed and counts as dead, so that every stop ends. While nothing is awaited,
+ * none are sent.
  */
 void tfc__guard_expect(struct tfc__guard *guard);
 int tfc__guard_ping(struct tfc__guard *guard); /* TFC_OK: sent or queued */

@@ -43,7 +43,7 @@ void tfc__guard_expect(struct tfc__guard *guard)
 void tfc__guard_on_heartbeat(struct tfc__timer *heartbeat)
 {
 	struct tfc__guard *guard = tfc__container_of(heartbeat, struct tfc__guard, heartbeat);
-	tfc__guard_receive(guard); /* its answer may already be in the socket */
+	tfc__guard_receive(guard); /* its response may already be in the socket */
 	bool is_awaited = !guard->is_known || guard->stops ||
 			  !tfc__list_is_empty(&guard->releasing);
 	if (guard->is_dead || !is_awaited)
@@ -57,7 +57,7 @@ void tfc__guard_on_heartbeat(struct tfc__timer *heartbeat)
 		tfc__timer_set(&guard->heartbeat, tfc__now() + HEARTBEAT);
 }
 
-static bool is_end(const struct tfc__report *report)
+static bool report_end_is_valid(const struct tfc__report *report)
 {
 	switch (report->reason) {
 	case TFC__END_CODE:
@@ -82,7 +82,7 @@ bool tfc__guard_report_is_valid(const struct tfc__guard *guard, const struct tfc
 	case TFC__MSG_STALLED:
 		return guard->is_known && report->pid > 0;
 	case TFC__MSG_EXITED:
-		return guard->is_known && is_end(report);
+		return guard->is_known && report_end_is_valid(report);
 	case TFC__MSG_OVER:
 	case TFC__MSG_NOT_KEPT:
 	case TFC__MSG_PONG:

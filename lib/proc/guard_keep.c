@@ -8,7 +8,7 @@
 #include "proc/guard.h"
 
 /* The last change of the bind window counts; one that is still queued is replaced. */
-static int set_bind_window(void *user, bool is_open)
+static int kept_set_bind_window(void *user, bool is_open)
 {
 	struct tfc__kept *kept = user;
 	kept->set_bind_window.command.value = is_open;
@@ -22,7 +22,7 @@ static void kept_free(struct tfc__kept *kept)
 	free(kept);
 }
 
-static void release(void *user)
+static void kept_release(void *user)
 {
 	struct tfc__kept *kept = user;
 	tfc__list_remove(&kept->link);
@@ -31,7 +31,7 @@ static void release(void *user)
 	tfc__guard_post(kept->guard, &kept->release);
 }
 
-static const struct tfc__port_keeper keeper_ops = {set_bind_window, release};
+static const struct tfc__port_keeper keeper_ops = {kept_set_bind_window, kept_release};
 
 uint32_t tfc__guard_keep_id(const struct tfc__guard *guard, const tfc_port_hold *hold)
 {

@@ -12,7 +12,7 @@ struct tfc__lease {
 	uint64_t deadline_ns;
 	uint32_t ms;
 	bool is_over;
-	struct tfc__outgoing word; /* the last renewal, if the guard's socket is full */
+	struct tfc__outgoing message; /* the last renewal, if the guard's socket is full */
 };
 
 static struct tfc__lease *lease_of(struct tfc__link *link)
@@ -25,10 +25,10 @@ static struct tfc__lease *lease_of(struct tfc__link *link)
  */
 static int lease_post(struct tfc__guard *guard, struct tfc__lease *lease)
 {
-	lease->word.command.deadline_ns = lease->deadline_ns;
-	if (!tfc__list_is_empty(&lease->word.link))
+	lease->message.command.deadline_ns = lease->deadline_ns;
+	if (!tfc__list_is_empty(&lease->message.link))
 		return TFC_OK;
-	return tfc__guard_post(guard, &lease->word);
+	return tfc__guard_post(guard, &lease->message);
 }
 
 void tfc__leases_send(struct tfc__guard *guard)
@@ -56,7 +56,7 @@ void tfc__lease_forget_all(struct tfc__guards *guards)
 {
 	TFC__LIST_EACH (link, &guards->leases) {
 		struct tfc__lease *lease = lease_of(link);
-		tfc__list_remove(&lease->word.link);
+		tfc__list_remove(&lease->message.link);
 		tfc__list_remove(link);
 		lease->ctx = NULL;
 	}
@@ -73,10 +73,10 @@ int tfc__lease_begin(tfc_ctx *ctx, uint32_t ms, uint64_t deadline_ns, tfc__lease
 	/* There are only as many leases as maintainers on other nodes, so a linear search for a
 	 * free index is enough. */
 	uint32_t index = 0;
-	for (bool is_taken = true; is_taken; index += is_taken) {
-		is_taken = false;
+	for (bool is_used = true; is_used; index += is_used) {
+		is_used = false;
 		TFC__LIST_EACH (link, &guards->leases)
-			is_taken |= (uint32_t)lease_of(link)->id == index;
+			is_used |= (uint32_t)lease_of(link)->id == index;
 	}
 	struct tfc__lease *lease = calloc(1, sizeof(*lease));
 	if (!lease)
@@ -90,7 +90,7 @@ int tfc__lease_begin(tfc_ctx *ctx, uint32_t ms, uint64_t deadline_ns, tfc__lease
 	const struct tfc__command command = {.kind = TFC__MSG_LEASE,
 					     .value = ms,
 					     .lease = lease->id};
-	tfc__outgoing_init(&lease->word, &command);
+	tfc__outgoing_init(&lease->message, &command);
 	tfc__list_append(&guards->leases, &lease->link);
 	code = tfc__guard_get(ctx, &guard);
 	if (code == TFC_OK && lease_post(guard, lease) == TFC_ELOST)
@@ -130,7 +130,7 @@ void tfc__lease_end(struct tfc__lease *lease)
 		return;
 	const struct tfc__command command = {.kind = TFC__MSG_LEASE, .lease = lease->id};
 	tfc__list_remove(&lease->link);
-	tfc__list_remove(&lease->word.link);
+	tfc__list_remove(&lease->message.link);
 	struct tfc__guards *guards = lease->ctx ? tfc__ctx_slot(lease->ctx, TFC__SLOT_GUARDS)
 						: NULL;
 	if (guards && guards->current)

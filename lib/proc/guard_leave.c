@@ -13,7 +13,7 @@
  */
 #define LAST_WAIT_MS 2000
 
-static bool await(const struct tfc__io *io, uint64_t end)
+static bool guard_await_end(const struct tfc__io *io, uint64_t end)
 {
 	struct pollfd fd = {.fd = io->fd, .events = POLLIN};
 	int ready = 0;
@@ -30,7 +30,7 @@ static bool await(const struct tfc__io *io, uint64_t end)
  * shims then end the tasks. The lifeline reports that the shims are gone, the pidfd that the guard
  * can be reaped.
  */
-static void end_guard(struct tfc__guard *guard)
+static void guard_end(struct tfc__guard *guard)
 {
 	const struct tfc__command kill_all = {.kind = TFC__MSG_KILL_ALL};
 	const uint64_t wait = LAST_WAIT_MS * TFC__MS;
@@ -50,18 +50,18 @@ static void end_guard(struct tfc__guard *guard)
 			    MSG_NOSIGNAL | MSG_DONTWAIT);
 		shutdown(guard->socket.fd, SHUT_WR);
 	}
-	if (!await(&guard->pidfd, tfc__now() + wait) && guard->pidfd.fd >= 0) {
+	if (!guard_await_end(&guard->pidfd, tfc__now() + wait) && guard->pidfd.fd >= 0) {
 		tfc__guard_kill(guard);
-		await(&guard->pidfd, tfc__now() + wait);
+		guard_await_end(&guard->pidfd, tfc__now() + wait);
 	}
-	await(&guard->lifeline, tfc__now() + wait);
+	guard_await_end(&guard->lifeline, tfc__now() + wait);
 	tfc__guard_reap(guard);
 	tfc__list_remove(&guard->link); /* it may have died while its hello was read */
 	tfc__guard_free(guard);
 }
 
 /* In a forked child nothing shared may be changed: epoll's registrations are the parent's. */
-static void drop_guard(struct tfc__guard *guard)
+static void guard_drop(struct tfc__guard *guard)
 {
 	struct tfc__io *ios[] = {&guard->socket, &guard->pidfd, &guard->lifeline};
 	for (int i = 0; i < 3; i++)
@@ -77,7 +77,7 @@ static void drop_guard(struct tfc__guard *guard)
 void tfc__guards_leave(void *slot, bool is_forked)
 {
 	struct tfc__guards *guards = slot;
-	void (*end)(struct tfc__guard *) = is_forked ? drop_guard : end_guard;
+	void (*end)(struct tfc__guard *) = is_forked ? guard_drop : guard_end;
 	if (guards->current)
 		end(guards->current);
 	TFC__LIST_EACH (link, &guards->dead)

@@ -17,7 +17,7 @@
  * host. The kernel applies RLIMIT_FSIZE to it: a write beyond that limit would kill the host with
  * SIGXFSZ.
  */
-static int make_memfd(const void *data, size_t len)
+static int launch_make_memfd(const void *data, size_t len)
 {
 	struct rlimit limit;
 	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && len > limit.rlim_cur) {
@@ -38,10 +38,10 @@ static int make_memfd(const void *data, size_t len)
 }
 
 /* 0 or an errno. */
-static int send_one(const struct tfc__guard *guard, const struct tfc__outgoing *outgoing)
+static int guard_send_outgoing(const struct tfc__guard *guard, const struct tfc__outgoing *outgoing)
 {
 	bool is_launch = outgoing->command.kind == TFC__MSG_SPAWN;
-	int fd = is_launch ? make_memfd(outgoing->data, outgoing->len) : outgoing->fd;
+	int fd = is_launch ? launch_make_memfd(outgoing->data, outgoing->len) : outgoing->fd;
 	if (is_launch && fd < 0)
 		return errno;
 	struct iovec parts[] = {
@@ -58,7 +58,7 @@ static int send_one(const struct tfc__guard *guard, const struct tfc__outgoing *
 	return error;
 }
 
-static void release_outgoing(struct tfc__outgoing *outgoing)
+static void outgoing_fini(struct tfc__outgoing *outgoing)
 {
 	if (outgoing->fd >= 0)
 		close(outgoing->fd);
@@ -70,23 +70,23 @@ static void release_outgoing(struct tfc__outgoing *outgoing)
  * ETOOMANYREFS (unix(7)): too many descriptors are in flight. In either case sending works again
  * once the guard has read the socket.
  */
-static bool is_full(int error)
+static bool is_full_error(int error)
 {
 	return error == EAGAIN || error == ETOOMANYREFS || error == EINTR;
 }
 
-static bool is_gone(int error)
+static bool is_closed_error(int error)
 {
 	return error == EPIPE || error == ECONNRESET;
 }
 
-static void queue_outgoing(struct tfc__guard *guard, struct tfc__outgoing *outgoing)
+static void guard_queue_outgoing(struct tfc__guard *guard, struct tfc__outgoing *outgoing)
 {
 	tfc__list_append(&guard->queue, &outgoing->link);
 	tfc__io_set(&guard->socket, EPOLLIN | EPOLLOUT);
 }
 
-static int fail_dead(const struct tfc__guard *guard)
+static int guard_fail_dead(const struct tfc__guard *guard)
 {
 	return tfc__ctx_fail(guard->ctx, TFC_ELOST, "proc", 0, "the guard (process %d) has died",
 			     (int)guard->pid);
@@ -98,27 +98,27 @@ int tfc__guard_send(struct tfc__guard *guard, const struct tfc__command *command
 	struct tfc__outgoing outgoing = {.command = *command, .fd = fd, .data = data, .len = len};
 	int code = TFC_OK;
 	int error = guard->is_dead                      ? EPIPE
-		    : tfc__list_is_empty(&guard->queue) ? send_one(guard, &outgoing)
+		    : tfc__list_is_empty(&guard->queue) ? guard_send_outgoing(guard, &outgoing)
 							: EAGAIN;
-	if (is_full(error)) {
+	if (is_full_error(error)) {
 		struct tfc__outgoing *queued = malloc(sizeof(*queued));
 		if (queued) {
 			*queued = outgoing;
 			queued->memory = queued;
-			queue_outgoing(guard, queued);
+			guard_queue_outgoing(guard, queued);
 			return TFC_OK;
 		}
 		code = tfc__fail_nomem(tfc__ctx_error(guard->ctx), "proc");
-	} else if (is_gone(error)) {
+	} else if (is_closed_error(error)) {
 		tfc__guard_died(guard);
-		code = fail_dead(guard);
+		code = guard_fail_dead(guard);
 	} else if (error) {
 		code = tfc__fail_errno(tfc__ctx_error(guard->ctx), "proc", error,
 				       error == EFBIG ? "cannot pass a launch to the guard: it "
 							"exceeds the host's RLIMIT_FSIZE"
 						      : "cannot pass a command to the guard");
 	}
-	release_outgoing(&outgoing);
+	outgoing_fini(&outgoing);
 	return code;
 }
 
@@ -133,20 +133,23 @@ int tfc__guard_post(struct tfc__guard *guard, struct tfc__outgoing *outgoing)
 	tfc__list_remove(&outgoing->link);
 	int error = guard->is_dead ? EPIPE : 0;
 	if (!error)
-		error = tfc__list_is_empty(&guard->queue) ? send_one(guard, outgoing) : EAGAIN;
-	if (error && !is_gone(error)) { /* whatever the error, the message is kept and sent later */
-		queue_outgoing(guard, outgoing);
+		error = tfc__list_is_empty(&guard->queue) ? guard_send_outgoing(guard, outgoing)
+							  : EAGAIN;
+	if (error && !is_closed_error(error)) {
+		/* Whatever the error, the message is kept and sent later. */
+		guard_queue_outgoing(guard, outgoing);
 		return TFC_OK;
 	}
-	release_outgoing(outgoing);
+	outgoing_fini(outgoing);
 	if (!error)
 		return TFC_OK;
 	tfc__guard_died(guard);
-	return fail_dead(guard);
+	return guard_fail_dead(guard);
 }
 
 /* A launch that cannot be sent ends like one that the guard could not start. */
-static void refuse_launch(struct tfc__guard *guard, const struct tfc__outgoing *outgoing, int error)
+static void guard_refuse_launch(struct tfc__guard *guard, const struct tfc__outgoing *outgoing,
+				int error)
 {
 	tfc_process *process = tfc__guard_find(guard, outgoing->command.id);
 	struct tfc__report report = {.kind = TFC__MSG_EXITED,
@@ -162,14 +165,14 @@ void tfc__guard_flush(struct tfc__guard *guard)
 	while (!guard->is_dead && !tfc__list_is_empty(&guard->queue)) {
 		struct tfc__outgoing *first = tfc__container_of(guard->queue.next,
 								struct tfc__outgoing, link);
-		int error = send_one(guard, first);
+		int error = guard_send_outgoing(guard, first);
 		bool is_part = first->memory != first;
-		if (is_full(error) || (error && is_part && !is_gone(error)))
+		if (is_full_error(error) || (error && is_part && !is_closed_error(error)))
 			return;
 		tfc__list_remove(&first->link);
-		if (error && !is_gone(error))
-			refuse_launch(guard, first, error);
-		release_outgoing(first);
+		if (error && !is_closed_error(error))
+			guard_refuse_launch(guard, first, error);
+		outgoing_fini(first);
 	}
 	if (guard->is_dead)
 		return;
@@ -191,6 +194,6 @@ void tfc__guard_drop_queue(struct tfc__guard *guard)
 		struct tfc__outgoing *outgoing = tfc__container_of(link, struct tfc__outgoing,
 								   link);
 		tfc__list_remove(link);
-		release_outgoing(outgoing);
+		outgoing_fini(outgoing);
 	}
 }

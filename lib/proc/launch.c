@@ -12,7 +12,7 @@ struct writer {
 	uint64_t at;
 };
 
-static uint64_t put_text(struct writer *writer, const char *text)
+static uint64_t launch_write_text(struct writer *writer, const char *text)
 {
 	uint64_t at = writer->at;
 	size_t size = strlen(text) + 1;
@@ -21,15 +21,15 @@ static uint64_t put_text(struct writer *writer, const char *text)
 	return at;
 }
 
-static void put_all(struct writer *writer, uint64_t array, const char *const *strings,
-		    uint32_t count)
+static void launch_write_strings(struct writer *writer, uint64_t array, const char *const *strings,
+				 uint32_t count)
 {
 	uint64_t *offsets = (uint64_t *)(void *)(writer->base + array);
 	for (uint32_t i = 0; i < count; i++)
-		offsets[i] = put_text(writer, strings[i]);
+		offsets[i] = launch_write_text(writer, strings[i]);
 }
 
-static uint64_t measure(const char *const *strings, uint32_t *ret_count)
+static uint64_t launch_strings_size(const char *const *strings, uint32_t *ret_count)
 {
 	uint64_t size = sizeof(uint64_t);
 	uint32_t count = 0;
@@ -46,8 +46,8 @@ _Static_assert((int)TFC__LIMIT_OOM_SCORE_ADJ == (int)TFC_LIMIT_OOM_SCORE_ADJ &&
 /*
  * Directly behind the pointers, so that the arrays are aligned; without limits nothing is written.
  */
-static void put_limits(struct writer *writer, struct tfc__launch *head,
-		       const tfc_process_limits *limits)
+static void launch_write_limits(struct writer *writer, struct tfc__launch *head,
+				const tfc_process_limits *limits)
 {
 	struct tfc__launch_rlimit *rlimits = (void *)(writer->base + writer->at);
 	head->limit_flags = limits->flags;
@@ -90,8 +90,8 @@ int tfc__launch_build(const tfc_process_options *options, tfc_error *error, void
 	const char *cwd = options->cwd ? options->cwd : "/";
 	const char *log_dir = options->log_dir ? options->log_dir : "";
 	const char *log_name = options->log_dir ? options->log_name : "";
-	head.size = sizeof(head) + measure(options->argv, &head.argc) +
-		    measure(options->env, &head.envc) + strlen(cwd) + strlen(log_dir) +
+	head.size = sizeof(head) + launch_strings_size(options->argv, &head.argc) +
+		    launch_strings_size(options->env, &head.envc) + strlen(cwd) + strlen(log_dir) +
 		    strlen(log_name) + 3 +
 		    limits->rlimit_count * sizeof(struct tfc__launch_rlimit) +
 		    limits->group_count * sizeof(uint32_t);
@@ -104,12 +104,12 @@ int tfc__launch_build(const tfc_process_options *options, tfc_error *error, void
 		return tfc__fail_nomem(error, "proc");
 	head.env = head.argv + (head.argc + UINT64_C(1)) * sizeof(uint64_t);
 	struct writer writer = {data, head.env + (head.envc + UINT64_C(1)) * sizeof(uint64_t)};
-	put_limits(&writer, &head, limits);
-	put_all(&writer, head.argv, options->argv, head.argc);
-	put_all(&writer, head.env, options->env, head.envc);
-	head.cwd = put_text(&writer, cwd);
-	head.log_dir = put_text(&writer, log_dir);
-	head.log_name = put_text(&writer, log_name);
+	launch_write_limits(&writer, &head, limits);
+	launch_write_strings(&writer, head.argv, options->argv, head.argc);
+	launch_write_strings(&writer, head.env, options->env, head.envc);
+	head.cwd = launch_write_text(&writer, cwd);
+	head.log_dir = launch_write_text(&writer, log_dir);
+	head.log_name = launch_write_text(&writer, log_name);
 	if (!options->log_dir)
 		head.log_dir = 0;
 	memcpy(data, &head, sizeof(head));

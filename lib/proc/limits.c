@@ -14,7 +14,7 @@
 #define OOM_SCORE_MAX 1000
 #define CPU_MILLI_MIN 10 /* the kernel's minimum quota is 1 ms per 100 ms */
 
-static int refuse_limit(tfc_error *error, const char *field, const char *why)
+static int limits_refuse(tfc_error *error, const char *field, const char *why)
 {
 	return tfc__fail(error, TFC_EINVAL, "proc", 0, "tfc_process_limits.%s %s", field, why);
 }
@@ -22,25 +22,27 @@ static int refuse_limit(tfc_error *error, const char *field, const char *why)
 int tfc__limits_check(const tfc_process_limits *limits, tfc_error *error)
 {
 	if (limits->flags & ~(uint32_t)(TFC_LIMIT_OOM_SCORE_ADJ | TFC_LIMIT_USER))
-		return refuse_limit(error, "flags",
-				    "has a bit that is not in enum tfc_limit_flags");
+		return limits_refuse(error, "flags",
+				     "has a bit that is not in enum tfc_limit_flags");
 	if (limits->nice < -NICE_MAX || limits->nice > NICE_MAX)
-		return refuse_limit(error, "nice", "must be -40 to 40");
+		return limits_refuse(error, "nice", "must be -40 to 40");
 	if (limits->oom_score_adj < -OOM_SCORE_MAX || limits->oom_score_adj > OOM_SCORE_MAX)
-		return refuse_limit(error, "oom_score_adj", "must be -1000 to 1000");
+		return limits_refuse(error, "oom_score_adj", "must be -1000 to 1000");
 	if (limits->cpu_milli && limits->cpu_milli < CPU_MILLI_MIN)
-		return refuse_limit(error, "cpu_milli", "must be 10 or more, a hundredth of a CPU");
+		return limits_refuse(error, "cpu_milli",
+				     "must be 10 or more, a hundredth of a CPU");
 	if (limits->memory_bytes > INT64_MAX)
-		return refuse_limit(error, "memory_bytes", "exceeds the address space");
+		return limits_refuse(error, "memory_bytes", "exceeds the address space");
 	if (limits->flags & TFC_LIMIT_USER &&
 	    (limits->uid == UINT32_MAX || limits->gid == UINT32_MAX))
-		return refuse_limit(error, "uid", "and gid must be ids, not -1");
+		return limits_refuse(error, "uid", "and gid must be ids, not -1");
 	if (limits->group_count > MAX_GROUPS || (limits->group_count && !limits->groups))
-		return refuse_limit(error, "groups", "is NULL or too long for its group_count");
+		return limits_refuse(error, "groups", "is NULL or too long for its group_count");
 	if (limits->rlimit_count && !limits->rlimits)
-		return refuse_limit(error, "rlimits", "is NULL, but rlimit_count is not 0");
+		return limits_refuse(error, "rlimits", "is NULL, but rlimit_count is not 0");
 	if (limits->rlimit_count > RLIM_NLIMITS)
-		return refuse_limit(error, "rlimit_count", "exceeds the number of resource limits");
+		return limits_refuse(error, "rlimit_count",
+				     "exceeds the number of resource limits");
 	for (uint32_t i = 0; i < limits->rlimit_count; i++) {
 		const tfc_rlimit *rlimit = &limits->rlimits[i];
 		if (!tfc__rlimit_name(rlimit->resource))
@@ -64,7 +66,7 @@ bool tfc__limits_is_step(uint32_t step)
 	return step >= TFC__STEP_RLIMIT && step <= TFC__STEP_CPUS;
 }
 
-static const char *number_of(int64_t value, char text[24])
+static const char *limit_text(int64_t value, char text[24])
 {
 	if (value < 0)
 		return "unlimited";
@@ -81,18 +83,18 @@ static void describe_rlimit(const struct tfc__report *report, const char *reason
 			 (report->requested < 0 || report->requested > report->allowed);
 	if (is_raised)
 		snprintf(text, size, "cannot raise rlimit %s to %s: hard limit is %s; %s",
-			 name ? name : "?", number_of(report->requested, requested),
-			 number_of(report->allowed, allowed),
+			 name ? name : "?", limit_text(report->requested, requested),
+			 limit_text(report->allowed, allowed),
 			 report->resource == RLIMIT_NOFILE && geteuid() == 0
 				 ? "fs.nr_open of the system allows no more"
 				 : "only root can raise it");
 	else
 		snprintf(text, size, "cannot set rlimit %s to %s: %s", name ? name : "?",
-			 number_of(report->requested, requested), reason);
+			 limit_text(report->requested, requested), reason);
 }
 
-static void describe_group(const struct tfc__report *report, const char *controller,
-			   const char *reason, char *text, size_t size)
+static void describe_group_limit(const struct tfc__report *report, const char *controller,
+				 const char *reason, char *text, size_t size)
 {
 	size_t len = strlen(text);
 	if (report->status == ENOTSUP)
@@ -129,12 +131,12 @@ void tfc__limits_describe(const char *program, const struct tfc__report *report,
 	case TFC__STEP_MEMORY:
 		snprintf(text, size,
 			 "cannot limit memory to %lld bytes: ", (long long)report->requested);
-		describe_group(report, "memory", reason, text, size);
+		describe_group_limit(report, "memory", reason, text, size);
 		break;
 	case TFC__STEP_CPUS:
 		snprintf(text, size,
 			 "cannot limit CPUs to %.12g: ", (double)report->requested / 1000);
-		describe_group(report, "cpu", reason, text, size);
+		describe_group_limit(report, "cpu", reason, text, size);
 		break;
 	default:
 		snprintf(text, size,

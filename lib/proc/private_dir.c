@@ -11,7 +11,7 @@
 #include "proc/dir_lock.h"
 #include "proc/guard.h"
 
-static void forget_path(struct tfc__private_dir *dir)
+static void private_dir_close_path(struct tfc__private_dir *dir)
 {
 	if (dir->lock >= 0)
 		close(dir->lock);
@@ -25,7 +25,7 @@ static void forget_path(struct tfc__private_dir *dir)
 static void private_dir_free(struct tfc__private_dir *dir)
 {
 	tfc__list_remove(&dir->link);
-	forget_path(dir);
+	private_dir_close_path(dir);
 	if (dir->state >= 0)
 		close(dir->state);
 	free(dir);
@@ -58,8 +58,8 @@ int tfc__private_dir_send(struct tfc__guard *guard, const struct tfc__private_di
 /*
  * Locks the new directory and then renames it to its final name. 1: another process is removing it.
  */
-static int lock_fresh(struct tfc__private_dir *dir, const char *parent, const char *fresh,
-		      const char *component, tfc_error *error)
+static int private_dir_lock_fresh(struct tfc__private_dir *dir, const char *parent,
+				  const char *fresh, const char *component, tfc_error *error)
 {
 	const char *digits = strrchr(fresh, '/') + sizeof(TFC__FRESH_DIR_PREFIX);
 	if (asprintf(&dir->path, "%s/" TFC__PRIVATE_DIR_PREFIX "%s", parent, digits) < 0) {
@@ -84,8 +84,8 @@ static int lock_fresh(struct tfc__private_dir *dir, const char *parent, const ch
 	return code;
 }
 
-static int make_locked_dir(struct tfc__private_dir *dir, const char *parent, const char *component,
-			   tfc_error *error)
+static int private_dir_make_locked(struct tfc__private_dir *dir, const char *parent,
+				   const char *component, tfc_error *error)
 {
 	char *fresh;
 	int code;
@@ -93,11 +93,11 @@ static int make_locked_dir(struct tfc__private_dir *dir, const char *parent, con
 		code = tfc__make_private_dir(parent, TFC__FRESH_DIR_PREFIX, component, error,
 					     &fresh);
 		if (code == TFC_OK) {
-			code = lock_fresh(dir, parent, fresh, component, error);
+			code = private_dir_lock_fresh(dir, parent, fresh, component, error);
 			free(fresh);
 		}
 		if (code == 1)
-			forget_path(dir);
+			private_dir_close_path(dir);
 	} while (code == 1);
 	return code;
 }
@@ -122,7 +122,7 @@ int tfc__private_dir_open(tfc_ctx *ctx, const char *parent, int state_dir, const
 	code = state_dir >= 0 && dir->state < 0
 		       ? tfc__fail_errno(error, component, errno,
 					 "cannot duplicate the descriptor of the state directory")
-		       : make_locked_dir(dir, parent, component, error);
+		       : private_dir_make_locked(dir, parent, component, error);
 	if (code < 0) {
 		private_dir_free(dir);
 		return code;

@@ -38,7 +38,7 @@ static const char *const steps[] = {
 };
 
 /* A hint for a program that exec refuses. */
-static const char *exec_advice(const char *program, int error)
+static const char *exec_hint(const char *program, int error)
 {
 	if (error == ENOENT && strchr(program, '/'))
 		return "; the file and the interpreter in its first line must exist";
@@ -52,7 +52,7 @@ static const char *exec_advice(const char *program, int error)
 }
 
 /* A hint for a kernel that does not allow the isolation. */
-static const char *isolation_advice(uint32_t step)
+static const char *isolation_hint(uint32_t step)
 {
 	switch (step) {
 	case TFC__STEP_NAMESPACE:
@@ -69,8 +69,8 @@ static const char *isolation_advice(uint32_t step)
 	return "";
 }
 
-static void describe_start(const tfc_process *process, const struct tfc__report *report, char *text,
-			   size_t size)
+static void process_describe_start(const tfc_process *process, const struct tfc__report *report,
+				   char *text, size_t size)
 {
 	char buffer[64];
 	const char *reason = strerror_r(report->status, buffer, sizeof(buffer));
@@ -79,7 +79,7 @@ static void describe_start(const tfc_process *process, const struct tfc__report 
 			 process->program, process->cwd, reason);
 	else if (report->step == TFC__STEP_EXEC)
 		snprintf(text, size, "%.100s: %s%s", process->program, reason,
-			 exec_advice(process->program, report->status));
+			 exec_hint(process->program, report->status));
 	else if (tfc__limits_is_step(report->step))
 		tfc__limits_describe(process->program, report, text, size);
 	else
@@ -87,11 +87,11 @@ static void describe_start(const tfc_process *process, const struct tfc__report 
 			 report->step < sizeof(steps) / sizeof(steps[0]) && steps[report->step]
 				 ? steps[report->step]
 				 : steps[0],
-			 reason, isolation_advice(report->step));
+			 reason, isolation_hint(report->step));
 }
 
-static void describe_end(const tfc_process *process, const struct tfc__report *report, char *text,
-			 size_t size)
+static void process_describe_end(const tfc_process *process, const struct tfc__report *report,
+				 char *text, size_t size)
 {
 	text[0] = 0;
 	if (report->reason == TFC__END_LOST && report->silent_ms)
@@ -104,7 +104,7 @@ static void describe_end(const tfc_process *process, const struct tfc__report *r
 		snprintf(text, size, "%s was killed by the kernel: out of memory",
 			 process->program);
 	else if (report->reason == TFC__END_NOT_STARTED)
-		describe_start(process, report, text, size);
+		process_describe_start(process, report, text, size);
 }
 
 void tfc__process_free(tfc_process *process)
@@ -114,7 +114,7 @@ void tfc__process_free(tfc_process *process)
 	free(process);
 }
 
-static void call_fn(tfc_process *process, const tfc_process_event *event)
+static void process_call_fn(tfc_process *process, const tfc_process_event *event)
 {
 	process->is_calling = true;
 	if (process->fn)
@@ -122,7 +122,7 @@ static void call_fn(tfc_process *process, const tfc_process_event *event)
 	process->is_calling = false;
 }
 
-static void report_started(tfc_process *process, const struct tfc__report *report)
+static void process_report_started(tfc_process *process, const struct tfc__report *report)
 {
 	tfc_process_event event = {.size = sizeof(event),
 				   .kind = TFC_PROCESS_STARTED,
@@ -133,10 +133,10 @@ static void report_started(tfc_process *process, const struct tfc__report *repor
 	process->pid = report->pid;
 	process->shim = report->shim;
 	process->isolation = report->isolation;
-	call_fn(process, &event);
+	process_call_fn(process, &event);
 }
 
-static void report_stalled(tfc_process *process, const struct tfc__report *report)
+static void process_report_stalled(tfc_process *process, const struct tfc__report *report)
 {
 	tfc_process_event event = {.size = sizeof(event),
 				   .kind = TFC_PROCESS_STALLED,
@@ -145,10 +145,10 @@ static void report_stalled(tfc_process *process, const struct tfc__report *repor
 				   .silent_ms = report->silent_ms,
 				   .isolation = process->isolation,
 				   .text = ""};
-	call_fn(process, &event);
+	process_call_fn(process, &event);
 }
 
-static void report_exited(tfc_process *process, const struct tfc__report *report)
+static void process_report_exited(tfc_process *process, const struct tfc__report *report)
 {
 	char text[320];
 	int32_t status = report->status;
@@ -156,7 +156,7 @@ static void report_exited(tfc_process *process, const struct tfc__report *report
 		status = report->step == TFC__STEP_CWD       ? TFC_ECWD
 			 : tfc__limits_is_step(report->step) ? TFC_ELIMIT
 							     : tfc__err_from_errno(report->status);
-	describe_end(process, report, text, sizeof(text));
+	process_describe_end(process, report, text, sizeof(text));
 	tfc_process_event event = {
 		.size = sizeof(event),
 		.kind = TFC_PROCESS_EXITED,
@@ -176,25 +176,25 @@ static void report_exited(tfc_process *process, const struct tfc__report *report
 	};
 	tfc__guard_remove(process);
 	process->pid = process->shim = 0;
-	call_fn(process, &event);
+	process_call_fn(process, &event);
 }
 
 void tfc__process_receive(tfc_process *process, const struct tfc__report *report)
 {
 	if (report->kind == TFC__MSG_STARTED)
-		report_started(process, report);
+		process_report_started(process, report);
 	else if (report->kind == TFC__MSG_STALLED)
-		report_stalled(process, report);
+		process_report_stalled(process, report);
 	else if (report->kind == TFC__MSG_EXITED)
-		report_exited(process, report);
+		process_report_exited(process, report);
 	if (process->is_closed && !process->guard)
 		tfc__process_free(process);
 }
 
 /* ---- calls */
 
-static int check_spawn_options(const tfc_process_options *options, tfc_process_fn fn,
-			       tfc_process **ret_process, tfc_error *error)
+static int process_check_options(const tfc_process_options *options, tfc_process_fn fn,
+				 tfc_process **ret_process, tfc_error *error)
 {
 	if (!ret_process || !fn)
 		return tfc__fail(error, TFC_EINVAL, "proc", 0, "%s is NULL",
@@ -215,8 +215,9 @@ static int check_spawn_options(const tfc_process_options *options, tfc_process_f
 	return options->limits ? tfc__limits_check(options->limits, error) : TFC_OK;
 }
 
-static int send_spawn(struct tfc__guard *guard, tfc_process *process,
-		      const tfc_process_options *options, const struct tfc__run_terms *run_terms)
+static int process_send_spawn(struct tfc__guard *guard, tfc_process *process,
+			      const tfc_process_options *options,
+			      const struct tfc__run_terms *run_terms)
 {
 	void *data;
 	size_t len;
@@ -250,15 +251,16 @@ static int send_spawn(struct tfc__guard *guard, tfc_process *process,
 }
 
 /* A guard that turns out to be dead is replaced, up to a limit (tfc__guard_get). */
-static int spawn_in_guard(tfc_ctx *ctx, tfc_process *process, const tfc_process_options *options,
-			  const struct tfc__run_terms *run_terms)
+static int process_spawn_in_guard(tfc_ctx *ctx, tfc_process *process,
+				  const tfc_process_options *options,
+				  const struct tfc__run_terms *run_terms)
 {
 	struct tfc__guard *guard;
 	int code = TFC_ELOST;
 	for (int attempt = 0; attempt <= TFC__EARLY_ENDS_MAX && code == TFC_ELOST; attempt++) {
 		code = tfc__guard_get(ctx, &guard);
 		if (code == TFC_OK)
-			code = send_spawn(guard, process, options, run_terms);
+			code = process_send_spawn(guard, process, options, run_terms);
 	}
 	return code;
 }
@@ -280,7 +282,7 @@ int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
 		own.limits = &limits;
 	}
 	if (code == TFC_OK)
-		code = check_spawn_options(&own, fn, ret_process, error);
+		code = process_check_options(&own, fn, ret_process, error);
 	if (code < 0)
 		return code;
 	tfc_process *process = calloc(1, sizeof(*process));
@@ -293,7 +295,7 @@ int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
 	process->ctx = ctx;
 	process->fn = fn;
 	process->user = user;
-	code = spawn_in_guard(ctx, process, &own, run_terms);
+	code = process_spawn_in_guard(ctx, process, &own, run_terms);
 	if (code < 0) {
 		tfc__process_free(process);
 		return code;
@@ -302,7 +304,7 @@ int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
 	return TFC_OK;
 }
 
-static void close_handle(struct tfc__handle *handle)
+static void process_close_handle(struct tfc__handle *handle)
 {
 	tfc_process_close(tfc__container_of(handle, tfc_process, handle));
 }
@@ -312,7 +314,8 @@ int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, tfc_proc
 {
 	int code = tfc__process_spawn(ctx, options, NULL, fn, user, ret_process);
 	if (code == TFC_OK)
-		tfc__handle_open(ctx, &(*ret_process)->handle, TFC__HANDLE_PROCESS, close_handle);
+		tfc__handle_open(ctx, &(*ret_process)->handle, TFC__HANDLE_PROCESS,
+				 process_close_handle);
 	return code;
 }
 

@@ -9,7 +9,7 @@
 #define TASK 1 /* followed by as many bytes as the grace has milliseconds */
 #define END (TASK + 1 + (off_t)UINT32_MAX)
 
-static int share(int dir, off_t first, off_t count)
+static int task_lock_share(int dir, off_t first, off_t count)
 {
 	struct flock range = {.l_type = F_RDLCK,
 			      .l_whence = SEEK_SET,
@@ -26,18 +26,18 @@ static int share(int dir, off_t first, off_t count)
 
 int tfc__task_lock_guard(int dir)
 {
-	return share(dir, GUARD, 1);
+	return task_lock_share(dir, GUARD, 1);
 }
 
 int tfc__task_lock_task(int dir, uint32_t grace_ms)
 {
-	return share(dir, TASK, 1 + (off_t)grace_ms);
+	return task_lock_share(dir, TASK, 1 + (off_t)grace_ms);
 }
 
 /*
  * The byte behind a lock that covers one of `count` bytes (0: all) from `first`; 0: there is none.
  */
-static off_t end_of_lock(int dir, off_t first, off_t count)
+static off_t task_lock_end(int dir, off_t first, off_t count)
 {
 	struct flock range = {.l_type = F_WRLCK,
 			      .l_whence = SEEK_SET,
@@ -53,8 +53,8 @@ static off_t end_of_lock(int dir, off_t first, off_t count)
 
 int tfc__task_lock_query(int dir, struct tfc__task_locks *ret_locks)
 {
-	off_t guard = end_of_lock(dir, GUARD, 1), end, last = TASK;
-	while ((end = end_of_lock(dir, last, 0)) > last)
+	off_t guard = task_lock_end(dir, GUARD, 1), end, last = TASK;
+	while ((end = task_lock_end(dir, last, 0)) > last)
 		last = end; /* another lock may reach further */
 	if (guard < 0 || end < 0)
 		return -1;

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int add_task(tfc_spec *spec, const char *type, uint32_t task_index, const json_t *address,
-		    tfc_error *error)
+static int spec_add_task(tfc_spec *spec, const char *type, uint32_t task_index,
+			 const json_t *address, tfc_error *error)
 {
 	if (!json_is_string(address))
 		return tfc__fail(error, TFC_ESPEC, "spec", 0,
@@ -26,13 +26,13 @@ struct entry {
 	const json_t *address;
 };
 
-static int by_index(const void *a, const void *b)
+static int compare_task_indices(const void *a, const void *b)
 {
 	uint32_t x = ((const struct entry *)a)->index, y = ((const struct entry *)b)->index;
 	return (x > y) - (x < y);
 }
 
-static int read_index(const char *type, const char *key, tfc_error *error, uint32_t *ret_index)
+static int read_task_index(const char *type, const char *key, tfc_error *error, uint32_t *ret_index)
 {
 	size_t len = strspn(key, "0123456789");
 	unsigned long long index = len && len <= 10 ? strtoull(key, NULL, 10) : 0;
@@ -46,7 +46,7 @@ static int read_index(const char *type, const char *key, tfc_error *error, uint3
 	return 0;
 }
 
-static int add_task_map(tfc_spec *spec, const char *type, json_t *tasks, tfc_error *error)
+static int spec_add_task_map(tfc_spec *spec, const char *type, json_t *tasks, tfc_error *error)
 {
 	const char *key;
 	json_t *address;
@@ -59,21 +59,21 @@ static int add_task_map(tfc_spec *spec, const char *type, json_t *tasks, tfc_err
 		return tfc__fail_nomem(error, "spec");
 	json_object_foreach(tasks, key, address)
 	{
-		code = read_index(type, key, error, &entries[count].index);
+		code = read_task_index(type, key, error, &entries[count].index);
 		if (code < 0)
 			goto done;
 		entries[count++].address = address;
 	}
 	/* Adding tasks by rising index is an append. */
-	qsort(entries, count, sizeof(*entries), by_index);
+	qsort(entries, count, sizeof(*entries), compare_task_indices);
 	for (size_t i = 0; i < count && code == 0; i++)
-		code = add_task(spec, type, entries[i].index, entries[i].address, error);
+		code = spec_add_task(spec, type, entries[i].index, entries[i].address, error);
 done:
 	free(entries);
 	return code;
 }
 
-static int add_cluster(tfc_spec *spec, json_t *cluster, tfc_error *error)
+static int spec_add_cluster(tfc_spec *spec, json_t *cluster, tfc_error *error)
 {
 	const char *type;
 	json_t *tasks;
@@ -86,10 +86,10 @@ static int add_cluster(tfc_spec *spec, json_t *cluster, tfc_error *error)
 		int code = tfc__rules_type(type, 0, error, &known);
 		if (code == 0 && json_is_array(tasks))
 			for (size_t i = 0; code == 0 && i < json_array_size(tasks); i++)
-				code = add_task(spec, type, (uint32_t)i, json_array_get(tasks, i),
-						error);
+				code = spec_add_task(spec, type, (uint32_t)i,
+						     json_array_get(tasks, i), error);
 		else if (code == 0 && json_is_object(tasks))
-			code = add_task_map(spec, type, tasks, error);
+			code = spec_add_task_map(spec, type, tasks, error);
 		else if (code == 0)
 			code = tfc__fail(error, TFC_ESPEC, "spec", 0,
 					 "%s: tasks are a list of addresses or an object from "
@@ -124,7 +124,7 @@ int tfc_spec_parse(const char *json, size_t len, tfc_error *error, tfc_spec **re
 	json_t *cluster = json_object_get(root, "cluster");
 	if (!cluster && !json_object_get(root, "task"))
 		cluster = root;
-	code = cluster ? add_cluster(spec, cluster, error) : 0;
+	code = cluster ? spec_add_cluster(spec, cluster, error) : 0;
 	if (code < 0)
 		goto fail;
 	json_decref(root);

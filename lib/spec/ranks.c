@@ -53,7 +53,7 @@ struct host_name {
 	int len;
 };
 
-static struct host_name host_name(const char *address)
+static struct host_name address_host(const char *address)
 {
 	const char *colon = strrchr(address, ':');
 	int len = (int)(colon - address);
@@ -63,9 +63,9 @@ static struct host_name host_name(const char *address)
 }
 
 /* The keys are in canonical form, so equal hosts have equal texts. */
-static int compare_hosts(const struct rank *a, const struct rank *b)
+static int compare_rank_hosts(const struct rank *a, const struct rank *b)
 {
-	struct host_name x = host_name(a->task->key), y = host_name(b->task->key);
+	struct host_name x = address_host(a->task->key), y = address_host(b->task->key);
 	int order = memcmp(x.text, y.text, (size_t)(x.len < y.len ? x.len : y.len));
 	return order ? order : x.len - y.len;
 }
@@ -76,32 +76,32 @@ struct entry {
 	uint32_t rank;
 };
 
-static int compare_entries(const void *a, const void *b)
+static int compare_ranks_by_host(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
-	int order = compare_hosts(&x->items[x->rank], &y->items[y->rank]);
+	int order = compare_rank_hosts(&x->items[x->rank], &y->items[y->rank]);
 	return order ? order : x->rank < y->rank ? -1 : 1;
 }
 
-static void add_ranks(struct tfc__ranks *ranks, const struct tfc__spec_list *list)
+static void ranks_add(struct tfc__ranks *ranks, const struct tfc__spec_list *list)
 {
 	for (uint32_t i = 0; i < list->count; i++)
 		ranks->items[ranks->count++].task = &list->items[i];
 }
 
 /* Sets each item's `host` to the first rank on its host. */
-static int find_first_ranks(struct tfc__ranks *ranks)
+static int ranks_find_hosts(struct tfc__ranks *ranks)
 {
 	struct entry *entries = calloc(ranks->count + 1, sizeof(*entries));
 	if (!entries)
 		return TFC_ENOMEM;
 	for (uint32_t rank = 0; rank < ranks->count; rank++)
 		entries[rank] = (struct entry){ranks->items, rank};
-	qsort(entries, ranks->count, sizeof(*entries), compare_entries);
+	qsort(entries, ranks->count, sizeof(*entries), compare_ranks_by_host);
 	uint32_t first = 0;
 	for (uint32_t i = 0; i < ranks->count; i++) {
 		struct rank *item = &ranks->items[entries[i].rank];
-		if (i == 0 || compare_hosts(item, &ranks->items[first]) != 0)
+		if (i == 0 || compare_rank_hosts(item, &ranks->items[first]) != 0)
 			first = entries[i].rank;
 		item->host = first;
 	}
@@ -110,12 +110,12 @@ static int find_first_ranks(struct tfc__ranks *ranks)
 }
 
 /* Numbers the hosts by their first ranks, and the ranks of each host. */
-static void number_hosts(struct tfc__ranks *ranks, struct tfc__buf *hosts)
+static void ranks_number_hosts(struct tfc__ranks *ranks, struct tfc__buf *hosts)
 {
 	for (uint32_t rank = 0; rank < ranks->count; rank++) {
 		struct rank *item = &ranks->items[rank];
 		if (item->host == rank) {
-			struct host_name name = host_name(item->task->address);
+			struct host_name name = address_host(item->task->address);
 			tfc__buf_addf(hosts, "%s%.*s", ranks->host_count ? "," : "", name.len,
 				      name.text);
 			item->host = ranks->host_count++;
@@ -128,7 +128,7 @@ static void number_hosts(struct tfc__ranks *ranks, struct tfc__buf *hosts)
 
 /* Counts the ranks with each local rank, host by host: local rank l exists on each host with more
  * than l ranks. */
-static int number_across(struct tfc__ranks *ranks)
+static int ranks_number_across(struct tfc__ranks *ranks)
 {
 	uint32_t *by_host = calloc(ranks->count + 1, sizeof(*by_host));
 	uint32_t *starts = calloc(ranks->host_count + 1, sizeof(*starts));
@@ -150,7 +150,7 @@ static int number_across(struct tfc__ranks *ranks)
 	return is_done ? 0 : TFC_ENOMEM;
 }
 
-static const struct tfc__ranks *ranks_of(const tfc_spec *spec)
+static const struct tfc__ranks *spec_ranks(const tfc_spec *spec)
 {
 	uint32_t count = spec->lists[TFC__CHIEF].count + spec->lists[TFC__WORKER].count;
 	struct tfc__buf hosts = {0};
@@ -164,13 +164,13 @@ static const struct tfc__ranks *ranks_of(const tfc_spec *spec)
 	ranks->cross_sizes = calloc(count + 1, sizeof(*ranks->cross_sizes));
 	if (!ranks->items || !ranks->local_sizes || !ranks->cross_sizes)
 		goto fail;
-	add_ranks(ranks, &spec->lists[TFC__CHIEF]);
-	add_ranks(ranks, &spec->lists[TFC__WORKER]);
-	if (find_first_ranks(ranks) < 0)
+	ranks_add(ranks, &spec->lists[TFC__CHIEF]);
+	ranks_add(ranks, &spec->lists[TFC__WORKER]);
+	if (ranks_find_hosts(ranks) < 0)
 		goto fail;
-	number_hosts(ranks, &hosts);
+	ranks_number_hosts(ranks, &hosts);
 	ranks->hosts = tfc__buf_steal(&hosts);
-	if (!ranks->hosts || number_across(ranks) < 0)
+	if (!ranks->hosts || ranks_number_across(ranks) < 0)
 		goto fail;
 	spec->common->ranks = ranks;
 	return ranks;
@@ -192,22 +192,22 @@ void tfc__ranks_free(struct tfc__ranks *ranks)
 
 /* ---- environments */
 
-static void set_number(struct tfc__strv *env, const char *name, uint32_t number)
+static void environ_set_number(struct tfc__strv *env, const char *name, uint32_t number)
 {
 	char text[16];
 	snprintf(text, sizeof(text), "%u", number);
 	tfc__strv_set_env(env, name, text);
 }
 
-static void set_host(struct tfc__strv *env, const char *name, const char *address)
+static void environ_set_host(struct tfc__strv *env, const char *name, const char *address)
 {
-	struct host_name host = host_name(address);
+	struct host_name host = address_host(address);
 	struct tfc__buf text = {0};
 	tfc__buf_addf(&text, "%s=%.*s", name, host.len, host.text);
 	tfc__strv_take(env, tfc__buf_steal(&text));
 }
 
-static const char *port_of(const char *address)
+static const char *address_port(const char *address)
 {
 	return strrchr(address, ':') + 1;
 }
@@ -216,21 +216,22 @@ static const char *port_of(const char *address)
  * torchrun's "group" is a host. Its "role" is one name for all ranks of a launch, unlike
  * TensorFlow's task type; all tasks therefore have the same role here.
  */
-static void add_pytorch(const struct tfc__ranks *ranks, uint32_t rank, struct tfc__strv *env)
+static void environ_add_pytorch(const struct tfc__ranks *ranks, uint32_t rank,
+				struct tfc__strv *env)
 {
 	const struct rank *item = &ranks->items[rank];
 	const char *master = ranks->items[0].task->address;
-	set_host(env, "MASTER_ADDR", master);
-	tfc__strv_set_env(env, "MASTER_PORT", port_of(master));
-	set_number(env, "RANK", rank);
-	set_number(env, "WORLD_SIZE", ranks->count);
-	set_number(env, "LOCAL_RANK", item->local_rank);
-	set_number(env, "LOCAL_WORLD_SIZE", ranks->local_sizes[item->host]);
-	set_number(env, "GROUP_RANK", item->host);
-	set_number(env, "GROUP_WORLD_SIZE", ranks->host_count);
+	environ_set_host(env, "MASTER_ADDR", master);
+	tfc__strv_set_env(env, "MASTER_PORT", address_port(master));
+	environ_set_number(env, "RANK", rank);
+	environ_set_number(env, "WORLD_SIZE", ranks->count);
+	environ_set_number(env, "LOCAL_RANK", item->local_rank);
+	environ_set_number(env, "LOCAL_WORLD_SIZE", ranks->local_sizes[item->host]);
+	environ_set_number(env, "GROUP_RANK", item->host);
+	environ_set_number(env, "GROUP_WORLD_SIZE", ranks->host_count);
 	tfc__strv_add(env, "ROLE_NAME=default");
-	set_number(env, "ROLE_RANK", rank);
-	set_number(env, "ROLE_WORLD_SIZE", ranks->count);
+	environ_set_number(env, "ROLE_RANK", rank);
+	environ_set_number(env, "ROLE_WORLD_SIZE", ranks->count);
 }
 
 /*
@@ -238,37 +239,38 @@ static void add_pytorch(const struct tfc__ranks *ranks, uint32_t rank, struct tf
  * connect to the first host of the list, but JAX_COORDINATOR_ADDRESS overrides both; the job id can
  * therefore be any number.
  */
-static void add_jax(const struct tfc__ranks *ranks, uint32_t rank, struct tfc__strv *env)
+static void environ_add_jax(const struct tfc__ranks *ranks, uint32_t rank, struct tfc__strv *env)
 {
 	const char *coordinator = ranks->items[0].task->address;
 	tfc__strv_set_env(env, "JAX_COORDINATOR_ADDRESS", coordinator);
-	tfc__strv_set_env(env, "SLURM_JOB_ID", port_of(coordinator));
+	tfc__strv_set_env(env, "SLURM_JOB_ID", address_port(coordinator));
 	tfc__strv_set_env(env, "SLURM_STEP_NODELIST", ranks->hosts);
-	set_number(env, "SLURM_NTASKS", ranks->count);
-	set_number(env, "SLURM_PROCID", rank);
-	set_number(env, "SLURM_LOCALID", ranks->items[rank].local_rank);
+	environ_set_number(env, "SLURM_NTASKS", ranks->count);
+	environ_set_number(env, "SLURM_PROCID", rank);
+	environ_set_number(env, "SLURM_LOCALID", ranks->items[rank].local_rank);
 }
 
-static void add_horovod(const struct tfc__ranks *ranks, uint32_t rank, struct tfc__strv *env)
+static void environ_add_horovod(const struct tfc__ranks *ranks, uint32_t rank,
+				struct tfc__strv *env)
 {
 	const struct rank *item = &ranks->items[rank];
 	const char *rendezvous = ranks->items[0].task->address;
-	set_host(env, "HOROVOD_HOSTNAME", item->task->address);
-	set_number(env, "HOROVOD_RANK", rank);
-	set_number(env, "HOROVOD_SIZE", ranks->count);
-	set_number(env, "HOROVOD_LOCAL_RANK", item->local_rank);
-	set_number(env, "HOROVOD_LOCAL_SIZE", ranks->local_sizes[item->host]);
-	set_number(env, "HOROVOD_CROSS_RANK", item->cross_rank);
-	set_number(env, "HOROVOD_CROSS_SIZE", ranks->cross_sizes[item->local_rank]);
+	environ_set_host(env, "HOROVOD_HOSTNAME", item->task->address);
+	environ_set_number(env, "HOROVOD_RANK", rank);
+	environ_set_number(env, "HOROVOD_SIZE", ranks->count);
+	environ_set_number(env, "HOROVOD_LOCAL_RANK", item->local_rank);
+	environ_set_number(env, "HOROVOD_LOCAL_SIZE", ranks->local_sizes[item->host]);
+	environ_set_number(env, "HOROVOD_CROSS_RANK", item->cross_rank);
+	environ_set_number(env, "HOROVOD_CROSS_SIZE", ranks->cross_sizes[item->local_rank]);
 	tfc__strv_add(env, "HOROVOD_CONTROLLER=gloo");
 	tfc__strv_add(env, "HOROVOD_CPU_OPERATIONS=gloo");
-	set_host(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR", rendezvous);
-	tfc__strv_set_env(env, "HOROVOD_GLOO_RENDEZVOUS_PORT", port_of(rendezvous));
+	environ_set_host(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR", rendezvous);
+	tfc__strv_set_env(env, "HOROVOD_GLOO_RENDEZVOUS_PORT", address_port(rendezvous));
 }
 
 /* The list of hosts is the only variable whose size grows with the job. */
-static int check_sizes(const struct tfc__strv *env, const char *task_type, uint32_t task_index,
-		       tfc_error *error)
+static int environ_check_sizes(const struct tfc__strv *env, const char *task_type,
+			       uint32_t task_index, tfc_error *error)
 {
 	for (size_t i = 0; i < env->count; i++) {
 		size_t len = strlen(env->items[i]), name = strcspn(env->items[i], "=");
@@ -293,17 +295,17 @@ int tfc__ranks_environ(const tfc_spec *spec, enum tfc_framework framework, const
 		code = tfc__rules_task(spec, TFC_STRATEGY_NONE, type, task_index, error);
 	if (code < 0 || type == TFC__TYPE_COUNT)
 		return code;
-	const struct tfc__ranks *ranks = ranks_of(spec);
+	const struct tfc__ranks *ranks = spec_ranks(spec);
 	if (!ranks)
 		return tfc__fail_nomem(error, "spec");
 	const struct tfc__spec_task *task = tfc__spec_find(spec, type, task_index);
 	uint32_t chiefs = type == TFC__WORKER ? spec->lists[TFC__CHIEF].count : 0;
 	uint32_t rank = chiefs + (uint32_t)(task - spec->lists[type].items);
 	if (framework == TFC_FRAMEWORK_PYTORCH)
-		add_pytorch(ranks, rank, env);
+		environ_add_pytorch(ranks, rank, env);
 	else if (framework == TFC_FRAMEWORK_JAX)
-		add_jax(ranks, rank, env);
+		environ_add_jax(ranks, rank, env);
 	else
-		add_horovod(ranks, rank, env);
-	return check_sizes(env, task_type, task_index, error);
+		environ_add_horovod(ranks, rank, env);
+	return environ_check_sizes(env, task_type, task_index, error);
 }

@@ -31,7 +31,7 @@ void tfc__spec_common_clear(struct tfc__spec_common *common)
 }
 
 /* Task indices without gaps make a list, others an object. */
-static void add_tasks(struct tfc__json_writer *json, const struct tfc__spec_list *list)
+static void render_tasks(struct tfc__json_writer *json, const struct tfc__spec_list *list)
 {
 	bool is_dense = tfc__spec_is_dense(list);
 	tfc__json_begin(json, is_dense ? '[' : '{');
@@ -47,7 +47,7 @@ static void add_tasks(struct tfc__json_writer *json, const struct tfc__spec_list
 }
 
 /* The common part, rendered if necessary; NULL when out of memory. */
-static const struct tfc__spec_common *common_of(const tfc_spec *spec)
+static const struct tfc__spec_common *render_common(const tfc_spec *spec)
 {
 	struct tfc__spec_common *common = spec->common;
 	if (common->cluster)
@@ -59,7 +59,7 @@ static const struct tfc__spec_common *common_of(const tfc_spec *spec)
 		if (!spec->lists[type].count)
 			continue;
 		tfc__json_name(&cluster, tfc__task_type_name((enum tfc__task_type)type));
-		add_tasks(&cluster, &spec->lists[type]);
+		render_tasks(&cluster, &spec->lists[type]);
 	}
 	tfc__json_end(&cluster, '}');
 	tfc__json_begin(&workers, '[');
@@ -82,7 +82,7 @@ int tfc_spec_json(const tfc_spec *spec, char **ret_json)
 {
 	if (!spec || !ret_json)
 		return TFC_EINVAL;
-	const struct tfc__spec_common *common = common_of(spec);
+	const struct tfc__spec_common *common = render_common(spec);
 	char *json = common ? strdup(common->cluster) : NULL;
 	if (!json)
 		return TFC_ENOMEM;
@@ -91,10 +91,10 @@ int tfc_spec_json(const tfc_spec *spec, char **ret_json)
 }
 
 /* Renders the TF_CONFIG of a task that the rules allow. */
-static int render_task(const tfc_spec *spec, enum tfc__task_type type, uint32_t task_index,
-		       tfc_error *error, char **ret_json)
+static int render_tf_config(const tfc_spec *spec, enum tfc__task_type type, uint32_t task_index,
+			    tfc_error *error, char **ret_json)
 {
-	const struct tfc__spec_common *common = common_of(spec);
+	const struct tfc__spec_common *common = render_common(spec);
 	const char *name = tfc__task_type_name(type);
 	struct tfc__json_writer writer = {.depth = 0};
 	if (!common)
@@ -151,7 +151,7 @@ int tfc_spec_tf_config(const tfc_spec *spec, enum tfc_strategy strategy, const c
 	if (code == 0)
 		code = tfc__rules_task(spec, strategy, type, task_index, error);
 	if (code == 0)
-		code = render_task(spec, type, task_index, error, ret_json);
+		code = render_tf_config(spec, type, task_index, error, ret_json);
 	return code;
 }
 
@@ -159,8 +159,9 @@ int tfc_spec_tf_config(const tfc_spec *spec, enum tfc_strategy strategy, const c
  * Adds TF_CONFIG for a task type of the cluster, the variables that the strategy requires in every
  * process, and those of Apache Ignite's TensorFlow integration.
  */
-static int add_tensorflow(struct tfc__strv *env, const tfc_spec *spec, enum tfc_strategy strategy,
-			  const char *task_type, uint32_t task_index, tfc_error *error)
+static int environ_add_tensorflow(struct tfc__strv *env, const tfc_spec *spec,
+				  enum tfc_strategy strategy, const char *task_type,
+				  uint32_t task_index, tfc_error *error)
 {
 	enum tfc__task_type type = tfc__task_type_find(task_type);
 	char *tf_config = NULL;
@@ -178,7 +179,7 @@ static int add_tensorflow(struct tfc__strv *env, const tfc_spec *spec, enum tfc_
 
 	/* Ignite's. A list too long for execve is omitted: it exists for old scripts only and must
 	 * not prevent a large job from starting. */
-	const struct tfc__spec_common *common = common_of(spec);
+	const struct tfc__spec_common *common = render_common(spec);
 	const struct tfc__spec_task *chief = tfc__spec_find(spec, TFC__CHIEF, 0);
 	if (!common)
 		return tfc__fail_nomem(error, "spec");
@@ -208,7 +209,7 @@ int tfc_spec_environ(const tfc_spec *spec, enum tfc_framework framework, enum tf
 				 (int)framework);
 	int code = tfc__rules_strategy(spec, strategy, error, &strategy);
 	if (code == 0 && framework == TFC_FRAMEWORK_TENSORFLOW)
-		code = add_tensorflow(&env, spec, strategy, task_type, task_index, error);
+		code = environ_add_tensorflow(&env, spec, strategy, task_type, task_index, error);
 	else if (code == 0 && framework != TFC_FRAMEWORK_NONE)
 		code = tfc__ranks_environ(spec, framework, task_type, task_index, error, &env);
 	if (code < 0) {

@@ -15,7 +15,7 @@
 #define NAME_MAX_LEN 24
 
 /* The Levenshtein distance, ignoring case. */
-static size_t distance(const char *a, const char *b)
+static size_t task_type_distance(const char *a, const char *b)
 {
 	size_t row[NAME_MAX_LEN + 1], a_len = strlen(a), b_len = strlen(b);
 	for (size_t j = 0; j <= b_len; j++)
@@ -35,8 +35,7 @@ static size_t distance(const char *a, const char *b)
 	return row[b_len];
 }
 
-/* The known task type that `name` is probably a misspelling or synonym of, or NULL. */
-static const char *nearest(const char *name)
+const char *tfc__rules_similar_type(const char *name)
 {
 	static const char *const others[][2] = {
 		{"master", "chief"},       {"coordinator", "chief"},    {"parameter_server", "ps"},
@@ -45,11 +44,11 @@ static const char *nearest(const char *name)
 	if (strlen(name) > NAME_MAX_LEN)
 		return NULL;
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (distance(name, others[i][0]) == 0)
+		if (task_type_distance(name, others[i][0]) == 0)
 			return others[i][1];
 	for (int type = 0; type < TFC__TYPE_COUNT; type++) {
 		const char *known = tfc__task_type_name((enum tfc__task_type)type);
-		if (distance(name, known) <= (strlen(known) > 2 ? 2U : 1U))
+		if (task_type_distance(name, known) <= (strlen(known) > 2 ? 2U : 1U))
 			return known;
 	}
 	return NULL;
@@ -63,7 +62,7 @@ int tfc__rules_type(const char *task_type, uint32_t task_index, tfc_error *error
 		*ret_type = type;
 		return 0;
 	}
-	const char *meant = nearest(task_type);
+	const char *meant = tfc__rules_similar_type(task_type);
 	if (meant)
 		return tfc__fail(error, TFC_ESPEC, "spec", 0,
 				 "%.80s/%u: TensorFlow knows no such task type; did you mean %s?",
@@ -122,8 +121,8 @@ int tfc__rules_strategy(const tfc_spec *spec, enum tfc_strategy strategy, tfc_er
 			 (int)strategy);
 }
 
-static int refuse_missing(const char *task_type, uint32_t task_index, enum tfc__task_type missing,
-			  const char *remedy, tfc_error *error)
+static int rules_refuse_missing(const char *task_type, uint32_t task_index,
+				enum tfc__task_type missing, const char *remedy, tfc_error *error)
 {
 	return tfc__fail(error, TFC_ESPEC, "spec", 0,
 			 "%s/%u: parameter_server needs at least one %s; add %s/0%s", task_type,
@@ -141,10 +140,10 @@ int tfc__rules_cluster(const tfc_spec *spec, enum tfc_strategy strategy, const c
 				 "for ps/%u for ever); leave the ps out or use parameter_server",
 				 task_type, task_index, ps->items[0].index);
 	if (strategy == TFC_STRATEGY_PARAMETER_SERVER && !ps->count)
-		return refuse_missing(task_type, task_index, TFC__PS,
-				      " or use multi_worker_mirrored", error);
+		return rules_refuse_missing(task_type, task_index, TFC__PS,
+					    " or use multi_worker_mirrored", error);
 	if (strategy == TFC_STRATEGY_PARAMETER_SERVER && !spec->lists[TFC__WORKER].count)
-		return refuse_missing(task_type, task_index, TFC__WORKER, "", error);
+		return rules_refuse_missing(task_type, task_index, TFC__WORKER, "", error);
 	return 0;
 }
 

@@ -55,7 +55,7 @@ void tfc_spec_free(tfc_spec *spec)
 }
 
 /* The position of a task in its list, or the position at which to insert it. */
-static uint32_t position(const struct tfc__spec_list *list, uint32_t task_index)
+static uint32_t spec_list_position(const struct tfc__spec_list *list, uint32_t task_index)
 {
 	uint32_t low = 0, high = list->count;
 	if (high && list->items[high - 1].index < task_index)
@@ -74,7 +74,7 @@ const struct tfc__spec_task *tfc__spec_find(const tfc_spec *spec, enum tfc__task
 					    uint32_t task_index)
 {
 	const struct tfc__spec_list *list = &spec->lists[type];
-	uint32_t at = position(list, task_index);
+	uint32_t at = spec_list_position(list, task_index);
 	return at < list->count && list->items[at].index == task_index ? &list->items[at] : NULL;
 }
 
@@ -111,8 +111,9 @@ static int seen_reserve(tfc_spec *spec)
 }
 
 /* Names the task that already has the address. The linear search is paid only on failure. */
-static int refuse_duplicate(const tfc_spec *spec, enum tfc__task_type type, uint32_t task_index,
-			    const char *address, const char *key, tfc_error *error)
+static int spec_refuse_duplicate(const tfc_spec *spec, enum tfc__task_type type,
+				 uint32_t task_index, const char *address, const char *key,
+				 tfc_error *error)
 {
 	for (int other = 0; other < TFC__TYPE_COUNT; other++)
 		for (uint32_t i = 0; i < spec->lists[other].count; i++)
@@ -147,7 +148,7 @@ static int spec_insert(tfc_spec *spec, enum tfc__task_type type, uint32_t task_i
 		free(task.key);
 		return TFC_ENOMEM;
 	}
-	uint32_t at = position(list, task_index);
+	uint32_t at = spec_list_position(list, task_index);
 	memmove(list->items + at + 1, list->items + at, (list->count - at) * sizeof(task));
 	list->items[at] = task;
 	list->count++;
@@ -177,7 +178,7 @@ int tfc_spec_add(tfc_spec *spec, const char *task_type, uint32_t task_index, con
 				 "%s/%u: is in the cluster already; give it another index",
 				 task_type, task_index);
 	if (spec->seen && *seen_slot(spec->seen, spec->seen_capacity, key))
-		return refuse_duplicate(spec, type, task_index, address, key, error);
+		return spec_refuse_duplicate(spec, type, task_index, address, key, error);
 	if (spec_insert(spec, type, task_index, address, key) < 0)
 		return tfc__fail_nomem(error, "spec");
 	return 0;
@@ -236,18 +237,18 @@ int tfc_spec_equal(const tfc_spec *a, const tfc_spec *b)
 
 /* ---- the part of a cluster that one worker sees with "topology": "partial" */
 
-static int copy_task(tfc_spec *part, enum tfc__task_type type, const struct tfc__spec_task *task,
-		     tfc_error *error)
+static int part_copy_task(tfc_spec *part, enum tfc__task_type type,
+			  const struct tfc__spec_task *task, tfc_error *error)
 {
 	return tfc_spec_add(part, tfc__task_type_name(type), task->index, task->address, error);
 }
 
-static int copy_list(tfc_spec *part, const tfc_spec *spec, enum tfc__task_type type,
-		     tfc_error *error)
+static int part_copy_list(tfc_spec *part, const tfc_spec *spec, enum tfc__task_type type,
+			  tfc_error *error)
 {
 	int code = 0;
 	for (uint32_t i = 0; code == 0 && i < spec->lists[type].count; i++)
-		code = copy_task(part, type, &spec->lists[type].items[i], error);
+		code = part_copy_task(part, type, &spec->lists[type].items[i], error);
 	return code;
 }
 
@@ -264,12 +265,12 @@ int tfc_spec_part(const tfc_spec *spec, uint32_t worker_index, tfc_error *error,
 	if (tfc_spec_new(&part) < 0)
 		return tfc__fail_nomem(error, "spec");
 	part->is_part = true;
-	code = copy_list(part, spec, TFC__CHIEF, error);
+	code = part_copy_list(part, spec, TFC__CHIEF, error);
 	if (code == 0)
-		code = copy_task(part, TFC__WORKER, tfc__spec_find(spec, TFC__WORKER, worker_index),
-				 error);
+		code = part_copy_task(part, TFC__WORKER,
+				      tfc__spec_find(spec, TFC__WORKER, worker_index), error);
 	if (code == 0)
-		code = copy_list(part, spec, TFC__PS, error);
+		code = part_copy_list(part, spec, TFC__PS, error);
 	if (code < 0) {
 		tfc_spec_free(part);
 		return code;

@@ -89,6 +89,9 @@ int tfc__address_check(const char *task_type, uint32_t task_index, const char *a
 int tfc__rules_type(const char *task_type, uint32_t task_index, tfc_error *error,
 		    enum tfc__task_type *ret_type);
 
+/* The known task type that `name` is probably a misspelling or synonym of, or NULL. */
+const char *tfc__rules_similar_type(const char *name);
+
 /* Checks whether tasks of a type may have this index at all. Returns 0 or TFC_ESPEC. */
 int tfc__rules_index(enum tfc__task_type type, uint32_t task_index, tfc_error *error);
 

@@ -15,18 +15,18 @@
 #include "base/strv.h"
 #include "store/internal.h"
 
-static void path_of(const char *key, char path[TFC__DISK_PATH_MAX])
+static void record_path(const char *key, char path[TFC__DISK_PATH_MAX])
 {
 	snprintf(path, TFC__DISK_PATH_MAX, TFC__DISK_RECORDS "/%s", key);
 }
 
 /* Reads the complete file; the value follows the head. */
-static int read_record(const struct tfc__disk *disk, const char *key, struct tfc__buf *file,
-		       uint64_t *ret_version, tfc_error *error)
+static int disk_read_record(const struct tfc__disk *disk, const char *key, struct tfc__buf *file,
+			    uint64_t *ret_version, tfc_error *error)
 {
 	char path[TFC__DISK_PATH_MAX];
 	const char *why;
-	path_of(key, path);
+	record_path(key, path);
 	int code = tfc__disk_read(disk, path, TFC__RECORD_HEAD + TFC__STORE_VALUE_MAX, file, error);
 	if (code == TFC_OK && tfc__record_check(key, file->data, file->len, ret_version, &why) < 0)
 		code = tfc__fail(error, TFC_EPARSE, "store", 0, "record \"%s/%s\" is damaged: %s",
@@ -38,7 +38,7 @@ int tfc__disk_get(struct tfc__disk *disk, const char *key, struct tfc__buf *data
 		  uint64_t *ret_version)
 {
 	struct tfc__buf file = {0};
-	int code = read_record(disk, key, &file, ret_version, error);
+	int code = disk_read_record(disk, key, &file, ret_version, error);
 	if (code == TFC_OK)
 		tfc__buf_add(data, file.data + TFC__RECORD_HEAD, file.len - TFC__RECORD_HEAD);
 	tfc__buf_fini(&file);
@@ -48,7 +48,7 @@ int tfc__disk_get(struct tfc__disk *disk, const char *key, struct tfc__buf *data
 /* ---- put */
 
 /* Creates each folder of a file's path and syncs the parent folder. */
-static int make_record_folders(struct tfc__disk *disk, char *path, tfc_error *error)
+static int disk_make_record_folders(struct tfc__disk *disk, char *path, tfc_error *error)
 {
 	for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
 		int code = TFC_OK;
@@ -71,11 +71,11 @@ int tfc__disk_put(struct tfc__disk *disk, const char *key, const void *data, siz
 	char path[TFC__DISK_PATH_MAX];
 	uint8_t head[TFC__RECORD_HEAD];
 	int code;
-	path_of(key, path);
+	record_path(key, path);
 	if (version != UINT64_MAX) {
 		struct tfc__buf file = {0};
 		uint64_t there = 0;
-		code = read_record(disk, key, &file, &there, error);
+		code = disk_read_record(disk, key, &file, &there, error);
 		tfc__buf_fini(&file);
 		if (code < 0 && code != TFC_ENOENT)
 			return code;
@@ -83,7 +83,7 @@ int tfc__disk_put(struct tfc__disk *disk, const char *key, const void *data, siz
 			return tfc__fail(error, TFC_ESTATE, "store", 0,
 					 "record \"%s/%s\" has another version", disk->path, path);
 	}
-	code = make_record_folders(disk, path, error);
+	code = disk_make_record_folders(disk, path, error);
 	if (code < 0)
 		return code;
 	*ret_version = ++disk->version;
@@ -94,7 +94,7 @@ int tfc__disk_put(struct tfc__disk *disk, const char *key, const void *data, siz
 /* ---- remove */
 
 /* Renames the folder first, in one step: the remains after a crash are then no records. */
-static int remove_folder(struct tfc__disk *disk, char *path, tfc_error *error)
+static int disk_remove_folder(struct tfc__disk *disk, char *path, tfc_error *error)
 {
 	char temp[TFC__DISK_PATH_MAX];
 	path[strlen(path) - 1] = '\0';
@@ -115,9 +115,9 @@ static int remove_folder(struct tfc__disk *disk, char *path, tfc_error *error)
 int tfc__disk_remove(struct tfc__disk *disk, const char *key, tfc_error *error)
 {
 	char path[TFC__DISK_PATH_MAX];
-	path_of(key, path);
+	record_path(key, path);
 	if (path[strlen(path) - 1] == '/')
-		return remove_folder(disk, path, error);
+		return disk_remove_folder(disk, path, error);
 	if (disk->calls->unlink(disk->root, path) == 0)
 		return tfc__disk_sync_folder(disk, path, error);
 	if (errno == ENOENT || errno == ENOTDIR)
@@ -136,12 +136,12 @@ struct listing {
 	tfc_error *error; /* the error of the first damaged record */
 };
 
-static int list_record(struct listing *listing, const char *key)
+static int listing_add_record(struct listing *listing, const char *key)
 {
 	struct tfc__buf file = {0};
 	tfc_error error = TFC_ERROR_INIT;
 	tfc_store_value value = {.size = sizeof(value), .key = key};
-	int code = read_record(listing->disk, key, &file, &value.version, &error);
+	int code = disk_read_record(listing->disk, key, &file, &value.version, &error);
 	if (code == TFC_OK) {
 		value.data = file.data + TFC__RECORD_HEAD;
 		value.len = file.len - TFC__RECORD_HEAD;
@@ -156,13 +156,13 @@ static int list_record(struct listing *listing, const char *key)
 	return code;
 }
 
-static int compare_names(const void *a, const void *b)
+static int compare_record_names(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 /* Reads the names in a folder, in the order of the keys; names of folders end in '/'. */
-static int read_names(int fd, struct tfc__strv *names)
+static int read_record_names(int fd, struct tfc__strv *names)
 {
 	struct tfc__dir dir;
 	tfc__dir_init(&dir, fd);
@@ -176,19 +176,19 @@ static int read_names(int fd, struct tfc__strv *names)
 	}
 	int failed = names->is_failed ? ENOMEM : errno;
 	if (names->count)
-		qsort(names->items, names->count, sizeof(*names->items), compare_names);
+		qsort(names->items, names->count, sizeof(*names->items), compare_record_names);
 	return failed;
 }
 
-static int list_folder(struct listing *listing, const char *prefix)
+static int listing_add_folder(struct listing *listing, const char *prefix)
 {
 	char path[TFC__DISK_PATH_MAX], key[TFC__STORE_KEY_MAX + 1];
 	struct tfc__strv names = {0};
-	path_of(prefix, path);
+	record_path(prefix, path);
 	int fd = openat(listing->disk->root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
 		return TFC_OK;
-	int failed = fd < 0 ? errno : read_names(fd, &names);
+	int failed = fd < 0 ? errno : read_record_names(fd, &names);
 	int code = failed ? tfc__fail_errno(listing->error, "store", failed,
 					    "cannot read \"%s/%s\"", listing->disk->path, path)
 			  : TFC_OK;
@@ -199,7 +199,8 @@ static int list_folder(struct listing *listing, const char *prefix)
 		bool is_name = is_prefix ? tfc__is_store_prefix(key) : tfc__is_store_key(key);
 		if (len > TFC__STORE_KEY_MAX || !is_name)
 			continue; /* not a file of the store */
-		code = is_prefix ? list_folder(listing, key) : list_record(listing, key);
+		code = is_prefix ? listing_add_folder(listing, key)
+				 : listing_add_record(listing, key);
 	}
 	tfc__strv_fini(&names);
 	if (fd >= 0)
@@ -211,6 +212,6 @@ int tfc__disk_list(struct tfc__disk *disk, const char *prefix, tfc__disk_list_fn
 		   tfc_error *error)
 {
 	struct listing listing = {.disk = disk, .fn = fn, .user = user, .error = error};
-	int code = list_folder(&listing, prefix);
+	int code = listing_add_folder(&listing, prefix);
 	return code == TFC_OK && listing.damaged ? TFC_EPARSE : code;
 }

@@ -10,33 +10,33 @@
 #include "base/file.h"
 #include "store/disk.h"
 
-static int create(int dir, const char *path)
+static int disk_create_file(int dir, const char *path)
 {
 	return openat(dir, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
-static int rename_in(int dir, const char *from, const char *to)
+static int disk_rename_file(int dir, const char *from, const char *to)
 {
 	return renameat(dir, from, dir, to);
 }
 
-static int unlink_in(int dir, const char *path)
+static int disk_unlink_file(int dir, const char *path)
 {
 	return unlinkat(dir, path, 0);
 }
 
-static int make_folder(int dir, const char *path)
+static int disk_make_folder(int dir, const char *path)
 {
 	return mkdirat(dir, path, 0700);
 }
 
 const struct tfc__disk_calls tfc__disk_calls = {
-	.create = create,
+	.create = disk_create_file,
 	.write = write,
 	.fsync = fsync,
-	.rename = rename_in,
-	.unlink = unlink_in,
-	.mkdir = make_folder,
+	.rename = disk_rename_file,
+	.unlink = disk_unlink_file,
+	.mkdir = disk_make_folder,
 };
 
 void tfc__disk_temp_name(struct tfc__disk *disk, char name[TFC__DISK_PATH_MAX])
@@ -82,7 +82,7 @@ int tfc__disk_write(struct tfc__disk *disk, const char *path, const void *head, 
 }
 
 /* Returns 0, or an errno; EFBIG when the file has more than `max` bytes or is no regular file. */
-static int read_up_to(int fd, size_t max, struct tfc__buf *data)
+static int disk_read_up_to(int fd, size_t max, struct tfc__buf *data)
 {
 	struct stat status;
 	if (fstat(fd, &status) < 0)
@@ -111,7 +111,7 @@ int tfc__disk_read(const struct tfc__disk *disk, const char *path, size_t max,
 {
 	tfc__buf_clear(data);
 	int fd = openat(disk->root, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	int failed = fd < 0 ? errno : read_up_to(fd, max, data);
+	int failed = fd < 0 ? errno : disk_read_up_to(fd, max, data);
 	if (fd >= 0)
 		close(fd);
 	if (failed == EFBIG || failed == EISDIR || failed == ELOOP)

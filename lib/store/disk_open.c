@@ -25,20 +25,21 @@
 #define PATIENCE (3 * TFC__SECOND)
 #define PAUSE_NS (10 * 1000 * 1000)
 
-static int cannot(const struct tfc__disk *disk, int sys_errno, const char *what, tfc_error *error)
+static int disk_fail(const struct tfc__disk *disk, int sys_errno, const char *what,
+		     tfc_error *error)
 {
 	return tfc__fail_errno(error, "store", sys_errno, "cannot %s state directory \"%s\"", what,
 			       disk->path);
 }
 
-static int open_root(struct tfc__disk *disk, tfc_error *error)
+static int disk_open_root(struct tfc__disk *disk, tfc_error *error)
 {
 	bool is_made = disk->calls->mkdir(AT_FDCWD, disk->path) == 0;
 	if (!is_made && errno != EEXIST && errno != EROFS)
-		return cannot(disk, errno, "create", error);
+		return disk_fail(disk, errno, "create", error);
 	disk->root = open(disk->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (disk->root < 0)
-		return cannot(disk, errno, "open", error);
+		return disk_fail(disk, errno, "open", error);
 	if (!is_made)
 		return TFC_OK;
 	int parent = openat(disk->root, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -46,13 +47,13 @@ static int open_root(struct tfc__disk *disk, tfc_error *error)
 		return TFC_OK;
 	int failed = disk->calls->fsync(parent) < 0 ? errno : 0;
 	close(parent);
-	return failed ? cannot(disk, failed, "create", error) : TFC_OK;
+	return failed ? disk_fail(disk, failed, "create", error) : TFC_OK;
 }
 
 /* ---- the format, which is checked before anything is written */
 
 /* A directory without a FORMAT file is new if it contains only files that a crash can leave. */
-static int check_unused(const struct tfc__disk *disk, tfc_error *error)
+static int disk_check_unused(const struct tfc__disk *disk, tfc_error *error)
 {
 	struct tfc__dir dir;
 	tfc__dir_init(&dir, disk->root);
@@ -65,13 +66,13 @@ static int check_unused(const struct tfc__disk *disk, tfc_error *error)
 	return TFC_OK;
 }
 
-static int check_format(const struct tfc__disk *disk, bool *ret_is_new, tfc_error *error)
+static int disk_check_format(const struct tfc__disk *disk, bool *ret_is_new, tfc_error *error)
 {
 	struct tfc__buf text = {0};
 	int code = tfc__disk_read(disk, FORMAT, 256, &text, error);
 	*ret_is_new = code == TFC_ENOENT;
 	if (code == TFC_ENOENT) {
-		code = check_unused(disk, error);
+		code = disk_check_unused(disk, error);
 	} else if (code == TFC_OK) {
 		unsigned long version = 0;
 		if (strncmp(text.data ? text.data : "", WORD, sizeof(WORD) - 1) == 0)
@@ -92,16 +93,16 @@ static int check_format(const struct tfc__disk *disk, bool *ret_is_new, tfc_erro
 
 /* ---- the lock */
 
-static int lock_directory(struct tfc__disk *disk, pid_t owner, tfc_error *error)
+static int disk_lock(struct tfc__disk *disk, pid_t owner, tfc_error *error)
 {
 	char text[32] = "";
 	uint64_t until = tfc__now() + PATIENCE;
 	disk->lock = openat(disk->root, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (disk->lock < 0)
-		return cannot(disk, errno, "open the lock file of", error);
+		return disk_fail(disk, errno, "open the lock file of", error);
 	while (flock(disk->lock, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
-			return cannot(disk, errno, "lock", error);
+			return disk_fail(disk, errno, "lock", error);
 		ssize_t read = pread(disk->lock, text, sizeof(text) - 1, 0);
 		text[read > 0 ? read : 0] = '\0';
 		pid_t other = (pid_t)strtol(text, NULL, 10);
@@ -115,21 +116,21 @@ static int lock_directory(struct tfc__disk *disk, pid_t owner, tfc_error *error)
 	}
 	int len = snprintf(text, sizeof(text), "%d\n", (int)owner);
 	if (ftruncate(disk->lock, 0) < 0 || pwrite(disk->lock, text, (size_t)len, 0) != len)
-		return cannot(disk, errno, "write the lock file of", error);
+		return disk_fail(disk, errno, "write the lock file of", error);
 	return TFC_OK;
 }
 
 /* ---- the contents */
 
-static int make_state_folder(struct tfc__disk *disk, const char *name, tfc_error *error)
+static int disk_make_state_folder(struct tfc__disk *disk, const char *name, tfc_error *error)
 {
 	if (disk->calls->mkdir(disk->root, name) == 0 || errno == EEXIST)
 		return TFC_OK;
-	return cannot(disk, errno, "create a directory in", error);
+	return disk_fail(disk, errno, "create a directory in", error);
 }
 
 /* Versions start above all that were ever assigned. */
-static int count_opens(struct tfc__disk *disk, tfc_error *error)
+static int disk_count_opens(struct tfc__disk *disk, tfc_error *error)
 {
 	struct tfc__buf text = {0};
 	char number[32];
@@ -147,7 +148,7 @@ static int count_opens(struct tfc__disk *disk, tfc_error *error)
 	return tfc__disk_write(disk, OPENS, number, (size_t)len, NULL, 0, error);
 }
 
-static int get_seal_key(struct tfc__disk *disk, tfc_error *error)
+static int disk_load_seal_key(struct tfc__disk *disk, tfc_error *error)
 {
 	struct tfc__buf key = {0};
 	int code = tfc__disk_read(disk, SEAL_KEY, TFC__STORE_SEAL_SIZE, &key, error);
@@ -167,9 +168,9 @@ static int get_seal_key(struct tfc__disk *disk, tfc_error *error)
 }
 
 /* FORMAT is written first: a directory without it may contain only the lock and temporary files. */
-static int prepare(struct tfc__disk *disk, bool is_new, tfc_error *error)
+static int disk_prepare(struct tfc__disk *disk, bool is_new, tfc_error *error)
 {
-	int code = make_state_folder(disk, TFC__DISK_TEMP, error);
+	int code = disk_make_state_folder(disk, TFC__DISK_TEMP, error);
 	if (code < 0)
 		return code;
 	/* The files that were being written or removed when a helper died. */
@@ -177,17 +178,17 @@ static int prepare(struct tfc__disk *disk, bool is_new, tfc_error *error)
 			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	int failed = temp < 0 ? errno : tfc__empty_dir(temp);
 	if (failed)
-		return cannot(disk, failed, "clear " TFC__DISK_TEMP " of", error);
+		return disk_fail(disk, failed, "clear " TFC__DISK_TEMP " of", error);
 	if (is_new) {
 		char text[64];
 		int len = snprintf(text, sizeof(text), WORD "%d\n", TFC__DISK_FORMAT);
 		code = tfc__disk_write(disk, FORMAT, text, (size_t)len, NULL, 0, error);
 	}
 	if (code == TFC_OK)
-		code = make_state_folder(disk, TFC__DISK_RECORDS, error);
+		code = disk_make_state_folder(disk, TFC__DISK_RECORDS, error);
 	if (code == TFC_OK)
-		code = count_opens(disk, error); /* also syncs the directory */
-	return code == TFC_OK ? get_seal_key(disk, error) : code;
+		code = disk_count_opens(disk, error); /* also syncs the directory */
+	return code == TFC_OK ? disk_load_seal_key(disk, error) : code;
 }
 
 int tfc__disk_open(struct tfc__disk *disk, const char *path, pid_t owner,
@@ -198,14 +199,14 @@ int tfc__disk_open(struct tfc__disk *disk, const char *path, pid_t owner,
 	disk->path = strdup(path);
 	if (!disk->path)
 		return tfc__fail_nomem(error, "store");
-	int code = open_root(disk, error);
+	int code = disk_open_root(disk, error);
 	if (code == TFC_OK)
-		code = check_format(disk, &is_new, error);
+		code = disk_check_format(disk, &is_new, error);
 	if (code == TFC_OK)
-		code = lock_directory(disk, owner, error);
+		code = disk_lock(disk, owner, error);
 	if (code == TFC_OK) /* another process may have created it meanwhile */
-		code = check_format(disk, &is_new, error);
-	return code == TFC_OK ? prepare(disk, is_new, error) : code;
+		code = disk_check_format(disk, &is_new, error);
+	return code == TFC_OK ? disk_prepare(disk, is_new, error) : code;
 }
 
 void tfc__disk_close(struct tfc__disk *disk)

@@ -7,13 +7,13 @@
 #define MAGIC "tfcstore"
 #define HASH_AT 32
 
-static void put_number(uint8_t *at, uint64_t number, size_t bytes)
+static void record_write_number(uint8_t *at, uint64_t number, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i++)
 		at[i] = (uint8_t)(number >> (8 * i));
 }
 
-static uint64_t get_number(const uint8_t *at, size_t bytes)
+static uint64_t record_read_number(const uint8_t *at, size_t bytes)
 {
 	uint64_t number = 0;
 	for (size_t i = 0; i < bytes; i++)
@@ -23,8 +23,8 @@ static uint64_t get_number(const uint8_t *at, size_t bytes)
 
 /* The hash includes the key: a record under another record's name is invalid, like a damaged
  * one. */
-static void hash(const uint8_t *head, const char *key, const void *data, size_t len,
-		 uint8_t ret_hash[crypto_generichash_BYTES])
+static void record_hash(const uint8_t *head, const char *key, const void *data, size_t len,
+			uint8_t ret_hash[crypto_generichash_BYTES])
 {
 	crypto_generichash_state state;
 	crypto_generichash_init(&state, NULL, 0, crypto_generichash_BYTES);
@@ -38,11 +38,11 @@ void tfc__record_head(const char *key, const void *data, size_t len, uint64_t ve
 		      uint8_t head[TFC__RECORD_HEAD])
 {
 	memcpy(head, MAGIC, 8);
-	put_number(head + 8, TFC__DISK_FORMAT, 4);
-	put_number(head + 12, 0, 4);
-	put_number(head + 16, version, 8);
-	put_number(head + 24, len, 8);
-	hash(head, key, data, len, head + HASH_AT);
+	record_write_number(head + 8, TFC__DISK_FORMAT, 4);
+	record_write_number(head + 12, 0, 4);
+	record_write_number(head + 16, version, 8);
+	record_write_number(head + 24, len, 8);
+	record_hash(head, key, data, len, head + HASH_AT);
 }
 
 int tfc__record_check(const char *key, const void *file, size_t len, uint64_t *ret_version,
@@ -57,15 +57,15 @@ int tfc__record_check(const char *key, const void *file, size_t len, uint64_t *r
 	if (memcmp(head, MAGIC, 8) != 0)
 		return TFC_EPARSE;
 	*ret_why = "unknown record format version";
-	if (get_number(head + 8, 4) != TFC__DISK_FORMAT)
+	if (record_read_number(head + 8, 4) != TFC__DISK_FORMAT)
 		return TFC_EPARSE;
 	*ret_why = "length mismatch";
-	if (get_number(head + 24, 8) != len - TFC__RECORD_HEAD)
+	if (record_read_number(head + 24, 8) != len - TFC__RECORD_HEAD)
 		return TFC_EPARSE;
 	*ret_why = "checksum mismatch";
-	hash(head, key, head + TFC__RECORD_HEAD, len - TFC__RECORD_HEAD, expected);
+	record_hash(head, key, head + TFC__RECORD_HEAD, len - TFC__RECORD_HEAD, expected);
 	if (memcmp(head + HASH_AT, expected, sizeof(expected)) != 0)
 		return TFC_EPARSE;
-	*ret_version = get_number(head + 16, 8);
+	*ret_version = record_read_number(head + 16, 8);
 	return TFC_OK;
 }

@@ -50,7 +50,8 @@ struct local_store {
 /* ---- the helper process */
 
 /* The helper closes all descriptors that are not its own. */
-static int run_helper(struct local_store *local, const char *program, int socket, tfc_error *error)
+static int local_store_run_helper(struct local_store *local, const char *program, int socket,
+				  tfc_error *error)
 {
 	char owner[16];
 	snprintf(owner, sizeof(owner), "%d", (int)getpid());
@@ -82,7 +83,7 @@ static int run_helper(struct local_store *local, const char *program, int socket
 
 /* Closes the helper's descriptors and waits up to wait_ms milliseconds for its end. The socket is
  * shut down, because a forked child of the host may have a copy that keeps it open. */
-static void leave_helper(struct local_store *local, int wait_ms)
+static void local_store_end_helper(struct local_store *local, int wait_ms)
 {
 	tfc__io_close(&local->io);
 	if (local->socket.fd >= 0)
@@ -106,8 +107,8 @@ static void leave_helper(struct local_store *local, int wait_ms)
 
 /* ---- the end of a request, the loss of the helper */
 
-static void complete(struct local_store *local, int code, const tfc_store_value *values,
-		     uint32_t count, const char *text)
+static void local_store_complete(struct local_store *local, int code, const tfc_store_value *values,
+				 uint32_t count, const char *text)
 {
 	tfc_store_done done = local->done;
 	local->done = NULL;
@@ -116,17 +117,17 @@ static void complete(struct local_store *local, int code, const tfc_store_value 
 }
 
 /* Handles the loss of the helper. The next request starts a new one. */
-static void lose_helper(struct local_store *local, int code, const char *text)
+static void local_store_fail(struct local_store *local, int code, const char *text)
 {
 	tfc__log(local->ctx, TFC_LOG_ERROR, "store", "", "%s: %s", local->path, text);
-	leave_helper(local, LOST_WAIT_MS);
-	complete(local, code, NULL, 0, text);
+	local_store_end_helper(local, LOST_WAIT_MS);
+	local_store_complete(local, code, NULL, 0, text);
 }
 
 /* ---- replies */
 
 /* Returns the size of the reply at `at` if it is complete, or 0. */
-static size_t whole_reply(const struct tfc__buf *in, size_t at, struct tfc__store_reply *reply)
+static size_t store_reply_size(const struct tfc__buf *in, size_t at, struct tfc__store_reply *reply)
 {
 	if (in->len - at < sizeof(*reply))
 		return 0;
@@ -135,8 +136,8 @@ static size_t whole_reply(const struct tfc__buf *in, size_t at, struct tfc__stor
 	return in->len - at < size ? 0 : size;
 }
 
-static void end_request(struct local_store *local, const struct tfc__store_reply *last,
-			const char *text)
+static void local_store_end_request(struct local_store *local, const struct tfc__store_reply *last,
+				    const char *text)
 {
 	uint32_t count = local->values;
 	struct tfc__buf in = local->in;
@@ -146,7 +147,7 @@ static void end_request(struct local_store *local, const struct tfc__store_reply
 	size_t at = 0;
 	for (uint32_t i = 0; values && i < count; i++) {
 		struct tfc__store_reply reply = {0};
-		size_t size = whole_reply(&in, at, &reply);
+		size_t size = store_reply_size(&in, at, &reply);
 		const char *key = in.data + at + sizeof(reply);
 		values[i] = (tfc_store_value){
 			.size = sizeof(values[i]),
@@ -161,16 +162,16 @@ static void end_request(struct local_store *local, const struct tfc__store_reply
 	local->values = 0;
 	local->scanned = 0;
 	if (values)
-		complete(local, last->code, values, count, error.text);
+		local_store_complete(local, last->code, values, count, error.text);
 	else
-		complete(local, TFC_ENOMEM, NULL, 0, NULL);
+		local_store_complete(local, TFC_ENOMEM, NULL, 0, NULL);
 	free(values);
 	tfc__buf_fini(&in);
 }
 
 /* Handles the first reply in the buffer; later replies stay there. */
-static int handle_opened(struct local_store *local, const struct tfc__store_reply *reply,
-			 tfc_error *error)
+static int local_store_handle_opened(struct local_store *local,
+				     const struct tfc__store_reply *reply, tfc_error *error)
 {
 	const char *body = local->in.data + sizeof(*reply);
 	if (reply->version != TFC__STORE_PROTOCOL)
@@ -189,7 +190,7 @@ static int handle_opened(struct local_store *local, const struct tfc__store_repl
 
 /* Reads the available bytes. Returns 1, 0 at the end of the stream, or -1 when nothing is
  * available. */
-static int receive_bytes(struct local_store *local)
+static int local_store_receive(struct local_store *local)
 {
 	char *end = tfc__buf_reserve(&local->in, CHUNK);
 	ssize_t n = end ? recv(local->socket.fd, end, CHUNK, MSG_DONTWAIT) : 0;
@@ -202,27 +203,27 @@ static int receive_bytes(struct local_store *local)
 
 /* Handles the received replies. The last reply of a request is the last data in the buffer, because
  * the next request is sent only after it. */
-static void handle_replies(struct local_store *local)
+static void local_store_handle_replies(struct local_store *local)
 {
 	struct tfc__store_reply reply = {0};
 	tfc_error error = TFC_ERROR_INIT;
 	size_t size;
-	while ((size = whole_reply(&local->in, local->scanned, &reply))) {
+	while ((size = store_reply_size(&local->in, local->scanned, &reply))) {
 		const char *body = local->in.data + local->scanned + sizeof(reply);
 		local->scanned += size;
 		if (reply.kind == TFC__STORE_VALUE) {
 			local->values++;
 		} else if (reply.kind == TFC__STORE_DONE) {
-			end_request(local, &reply, body);
+			local_store_end_request(local, &reply, body);
 			return;
-		} else if (handle_opened(local, &reply, &error) < 0) {
-			lose_helper(local, error.code, error.text);
+		} else if (local_store_handle_opened(local, &reply, &error) < 0) {
+			local_store_fail(local, error.code, error.text);
 			return;
 		}
 	}
 }
 
-static void send_out(struct local_store *local)
+static void local_store_flush(struct local_store *local)
 {
 	struct tfc__buf *out = &local->out;
 	ssize_t n = send(local->socket.fd, out->data + local->sent, out->len - local->sent,
@@ -237,22 +238,22 @@ static void send_out(struct local_store *local)
 	tfc__io_set(&local->io, out->len ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-static void on_socket(struct tfc__io *io, uint32_t events)
+static void local_store_on_socket(struct tfc__io *io, uint32_t events)
 {
 	struct local_store *local = tfc__container_of(io, struct local_store, io);
 	if ((events & EPOLLOUT) && local->out.len)
-		send_out(local);
+		local_store_flush(local);
 	if (!(events & ~(uint32_t)EPOLLOUT))
 		return;
-	int got = receive_bytes(local);
+	int got = local_store_receive(local);
 	if (got > 0)
-		handle_replies(local);
+		local_store_handle_replies(local);
 	else if (got == 0 && local->in.is_failed)
-		lose_helper(
+		local_store_fail(
 			local, TFC_ENOMEM,
 			"out of memory; whether the helper process wrote the record is unknown");
 	else if (got == 0)
-		lose_helper(
+		local_store_fail(
 			local, TFC_ELOST,
 			"the store's helper process ended; whether it wrote the record is unknown");
 }
@@ -260,7 +261,7 @@ static void on_socket(struct tfc__io *io, uint32_t events)
 /* ---- requests */
 
 /* Starts a helper if none is running. It reports the result of opening on its socket. */
-static int ensure_helper(struct local_store *local, tfc_error *error)
+static int local_store_ensure_helper(struct local_store *local, tfc_error *error)
 {
 	char *program = NULL;
 	int ends[2];
@@ -276,31 +277,31 @@ static int ensure_helper(struct local_store *local, tfc_error *error)
 	}
 	fcntl(ends[0], F_SETFL, O_NONBLOCK); /* cannot fail on a valid socket */
 	tfc__fd_note(local->ctx, &local->socket, ends[0]);
-	code = run_helper(local, program, ends[1], error);
+	code = local_store_run_helper(local, program, ends[1], error);
 	free(program);
 	close(ends[1]);
 	if (code < 0) {
-		leave_helper(local, 0);
+		local_store_end_helper(local, 0);
 		return code;
 	}
-	code = tfc__io_open(&local->io, local->ctx, ends[0], EPOLLIN, on_socket);
+	code = tfc__io_open(&local->io, local->ctx, ends[0], EPOLLIN, local_store_on_socket);
 	if (code < 0) {
 		*error = *tfc__ctx_error(local->ctx);
-		leave_helper(local, 0);
+		local_store_end_helper(local, 0);
 	}
 	return code;
 }
 
-static void send_request(struct local_store *local, enum tfc__store_request_kind kind,
-			 const char *key, const void *data, uint64_t len, uint64_t version,
-			 tfc_store_done done, void *request)
+static void local_store_send_request(struct local_store *local, enum tfc__store_request_kind kind,
+				     const char *key, const void *data, uint64_t len,
+				     uint64_t version, tfc_store_done done, void *request)
 {
 	const struct tfc__store_request head = {.kind = kind,
 						.key_size = (uint32_t)strlen(key) + 1,
 						.len = len,
 						.version = version};
 	tfc_error error = TFC_ERROR_INIT;
-	int code = ensure_helper(local, &error);
+	int code = local_store_ensure_helper(local, &error);
 	size_t before = local->out.len;
 	if (code == TFC_OK) {
 		tfc__buf_add(&local->out, &head, sizeof(head));
@@ -318,31 +319,31 @@ static void send_request(struct local_store *local, enum tfc__store_request_kind
 	}
 	local->done = done;
 	local->request = request;
-	send_out(local);
+	local_store_flush(local);
 }
 
-static void local_get(void *impl, const char *key, tfc_store_done done, void *request)
+static void local_store_get(void *impl, const char *key, tfc_store_done done, void *request)
 {
-	send_request(impl, TFC__STORE_GET, key, NULL, 0, 0, done, request);
+	local_store_send_request(impl, TFC__STORE_GET, key, NULL, 0, 0, done, request);
 }
 
-static void local_list(void *impl, const char *prefix, tfc_store_done done, void *request)
+static void local_store_list(void *impl, const char *prefix, tfc_store_done done, void *request)
 {
-	send_request(impl, TFC__STORE_LIST, prefix, NULL, 0, 0, done, request);
+	local_store_send_request(impl, TFC__STORE_LIST, prefix, NULL, 0, 0, done, request);
 }
 
-static void local_put(void *impl, const char *key, const void *data, uint64_t len, uint64_t version,
-		      tfc_store_done done, void *request)
+static void local_store_put(void *impl, const char *key, const void *data, uint64_t len,
+			    uint64_t version, tfc_store_done done, void *request)
 {
-	send_request(impl, TFC__STORE_PUT, key, data, len, version, done, request);
+	local_store_send_request(impl, TFC__STORE_PUT, key, data, len, version, done, request);
 }
 
-static void local_remove(void *impl, const char *key, tfc_store_done done, void *request)
+static void local_store_remove(void *impl, const char *key, tfc_store_done done, void *request)
 {
-	send_request(impl, TFC__STORE_REMOVE, key, NULL, 0, 0, done, request);
+	local_store_send_request(impl, TFC__STORE_REMOVE, key, NULL, 0, 0, done, request);
 }
 
-static int local_wait(void *backend, int timeout_ms)
+static int local_store_wait(void *backend, int timeout_ms)
 {
 	struct local_store *local = backend;
 	uint64_t until = tfc__now() + (uint64_t)timeout_ms * TFC__MS;
@@ -353,20 +354,20 @@ static int local_wait(void *backend, int timeout_ms)
 		if (now >= until)
 			return TFC_ETIMEDOUT;
 		if (poll(&socket, 1, (int)((until - now) / TFC__MS) + 1) > 0)
-			on_socket(&local->io, (uint32_t)socket.revents);
+			local_store_on_socket(&local->io, (uint32_t)socket.revents);
 	}
 	return TFC_OK;
 }
 
 /* ---- opening and closing */
 
-static void local_close(void *impl)
+static void local_store_close(void *impl)
 {
 	struct local_store *local = impl;
 	if (local->out.len && local->unsent.fd >= 0)
 		tfc__write_all(local->unsent.fd, local->out.data + local->sent,
 			       local->out.len - local->sent);
-	leave_helper(local, CLOSE_WAIT_MS);
+	local_store_end_helper(local, CLOSE_WAIT_MS);
 	tfc__buf_fini(&local->in);
 	tfc__buf_fini(&local->out);
 	sodium_memzero(local->seal_key, sizeof(local->seal_key));
@@ -375,12 +376,12 @@ static void local_close(void *impl)
 }
 
 /* Blocks until the first reply is received; called outside of dispatch. */
-static int await_opened(struct local_store *local, tfc_error *error)
+static int local_store_await_opened(struct local_store *local, tfc_error *error)
 {
 	uint64_t until = tfc__now() + OPEN_WAIT_MS * TFC__MS;
 	struct pollfd socket = {.fd = local->socket.fd, .events = POLLIN};
 	struct tfc__store_reply reply = {0};
-	while (!whole_reply(&local->in, 0, &reply)) {
+	while (!store_reply_size(&local->in, 0, &reply)) {
 		uint64_t now = tfc__now();
 		if (now >= until)
 			return tfc__fail(
@@ -388,14 +389,14 @@ static int await_opened(struct local_store *local, tfc_error *error)
 				"cannot open state directory \"%s\": the disk does not respond",
 				local->path);
 		poll(&socket, 1, (int)((until - now) / TFC__MS) + 1);
-		int got = receive_bytes(local);
+		int got = local_store_receive(local);
 		if (local->in.is_failed)
 			return tfc__fail_nomem(error, "store");
 		if (got == 0)
 			return tfc__fail(error, TFC_ELOST, "store", 0,
 					 "the store's helper process ended at startup");
 	}
-	return handle_opened(local, &reply, error);
+	return local_store_handle_opened(local, &reply, error);
 }
 
 int tfc__store_open_local(tfc_ctx *ctx, const char *path, tfc_error *error,
@@ -403,11 +404,11 @@ int tfc__store_open_local(tfc_ctx *ctx, const char *path, tfc_error *error,
 {
 	static const tfc_store_ops ops = {
 		.size = sizeof(ops),
-		.get = local_get,
-		.list = local_list,
-		.put = local_put,
-		.remove = local_remove,
-		.close = local_close,
+		.get = local_store_get,
+		.list = local_store_list,
+		.put = local_store_put,
+		.remove = local_store_remove,
+		.close = local_store_close,
 	};
 	struct local_store *local = calloc(1, sizeof(*local));
 	if (!local)
@@ -415,13 +416,14 @@ int tfc__store_open_local(tfc_ctx *ctx, const char *path, tfc_error *error,
 	local->ctx = ctx;
 	local->socket.fd = local->pidfd.fd = local->unsent.fd = -1;
 	local->path = strdup(path);
-	int code = local->path ? ensure_helper(local, error) : tfc__fail_nomem(error, "store");
+	int code = local->path ? local_store_ensure_helper(local, error)
+			       : tfc__fail_nomem(error, "store");
 	if (code == TFC_OK)
-		code = await_opened(local, error);
+		code = local_store_await_opened(local, error);
 	if (code < 0) {
-		local_close(local);
+		local_store_close(local);
 		return code;
 	}
-	const struct tfc__store_kind kind = {.seal_key = local->seal_key, .wait = local_wait};
+	const struct tfc__store_kind kind = {.seal_key = local->seal_key, .wait = local_store_wait};
 	return tfc__store_open(ctx, &ops, local, &kind, error, ret_store);
 }

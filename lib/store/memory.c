@@ -22,7 +22,7 @@ struct memory {
 };
 
 /* The position of the key, or the position at which to insert it. */
-static uint32_t place_of(const struct memory *memory, const char *key)
+static uint32_t memory_store_find(const struct memory *memory, const char *key)
 {
 	uint32_t from = 0, until = memory->count;
 	while (from < until) {
@@ -35,13 +35,14 @@ static uint32_t place_of(const struct memory *memory, const char *key)
 	return from;
 }
 
-static bool is_at(const struct memory *memory, uint32_t place, const char *key)
+static bool memory_store_has_at(const struct memory *memory, uint32_t place, const char *key)
 {
 	return place < memory->count && strcmp(memory->items[place]->key, key) == 0;
 }
 
 /* The number of items from `place` on whose keys begin with the prefix. */
-static uint32_t count_below(const struct memory *memory, uint32_t place, const char *prefix)
+static uint32_t memory_store_count_below(const struct memory *memory, uint32_t place,
+					 const char *prefix)
 {
 	uint32_t until = place;
 	while (until < memory->count &&
@@ -50,7 +51,7 @@ static uint32_t count_below(const struct memory *memory, uint32_t place, const c
 	return until - place;
 }
 
-static tfc_store_value value_of(const struct item *item)
+static tfc_store_value memory_item_value(const struct item *item)
 {
 	return (tfc_store_value){.size = sizeof(tfc_store_value),
 				 .key = item->key,
@@ -59,35 +60,35 @@ static tfc_store_value value_of(const struct item *item)
 				 .version = item->version};
 }
 
-static void memory_get(void *impl, const char *key, tfc_store_done done, void *request)
+static void memory_store_get(void *impl, const char *key, tfc_store_done done, void *request)
 {
 	const struct memory *memory = impl;
-	uint32_t place = place_of(memory, key);
-	if (!is_at(memory, place, key)) {
+	uint32_t place = memory_store_find(memory, key);
+	if (!memory_store_has_at(memory, place, key)) {
 		done(request, TFC_ENOENT, NULL, 0, "no such record");
 		return;
 	}
-	tfc_store_value value = value_of(memory->items[place]);
+	tfc_store_value value = memory_item_value(memory->items[place]);
 	done(request, TFC_OK, &value, 1, NULL);
 }
 
-static void memory_list(void *impl, const char *prefix, tfc_store_done done, void *request)
+static void memory_store_list(void *impl, const char *prefix, tfc_store_done done, void *request)
 {
 	const struct memory *memory = impl;
-	uint32_t first = place_of(memory, prefix);
-	uint32_t count = count_below(memory, first, prefix);
+	uint32_t first = memory_store_find(memory, prefix);
+	uint32_t count = memory_store_count_below(memory, first, prefix);
 	tfc_store_value *values = calloc(count ? count : 1, sizeof(*values));
 	if (!values) {
 		done(request, TFC_ENOMEM, NULL, 0, NULL);
 		return;
 	}
 	for (uint32_t i = 0; i < count; i++)
-		values[i] = value_of(memory->items[first + i]);
+		values[i] = memory_item_value(memory->items[first + i]);
 	done(request, TFC_OK, values, count, NULL);
 	free(values);
 }
 
-static struct item *new_item(const char *key, const void *data, size_t len)
+static struct item *memory_item_new(const char *key, const void *data, size_t len)
 {
 	size_t key_size = strlen(key) + 1;
 	struct item *item = malloc(sizeof(*item) + len + key_size);
@@ -100,19 +101,19 @@ static struct item *new_item(const char *key, const void *data, size_t len)
 	return item;
 }
 
-static void move_items(struct memory *memory, uint32_t from, uint32_t to)
+static void memory_store_move_items(struct memory *memory, uint32_t from, uint32_t to)
 {
 	memmove(memory->items + to, memory->items + from,
 		(memory->count - from) * sizeof(struct item *));
 	memory->count = memory->count - from + to;
 }
 
-static void memory_put(void *impl, const char *key, const void *data, uint64_t len,
-		       uint64_t version, tfc_store_done done, void *request)
+static void memory_store_put(void *impl, const char *key, const void *data, uint64_t len,
+			     uint64_t version, tfc_store_done done, void *request)
 {
 	struct memory *memory = impl;
-	uint32_t place = place_of(memory, key);
-	struct item *older = is_at(memory, place, key) ? memory->items[place] : NULL;
+	uint32_t place = memory_store_find(memory, key);
+	struct item *older = memory_store_has_at(memory, place, key) ? memory->items[place] : NULL;
 	if (version != UINT64_MAX && version != (older ? older->version : 0)) {
 		done(request, TFC_ESTATE, NULL, 0, "the record has another version");
 		return;
@@ -127,7 +128,7 @@ static void memory_put(void *impl, const char *key, const void *data, uint64_t l
 		memory->items = items;
 		memory->capacity = capacity;
 	}
-	struct item *item = new_item(key, data, len);
+	struct item *item = memory_item_new(key, data, len);
 	if (!item) {
 		done(request, TFC_ENOMEM, NULL, 0, NULL);
 		return;
@@ -135,29 +136,30 @@ static void memory_put(void *impl, const char *key, const void *data, uint64_t l
 	if (older)
 		free(older);
 	else
-		move_items(memory, place, place + 1);
+		memory_store_move_items(memory, place, place + 1);
 	memory->items[place] = item;
 	item->version = ++memory->version;
-	tfc_store_value value = value_of(item);
+	tfc_store_value value = memory_item_value(item);
 	done(request, TFC_OK, &value, 1, NULL);
 }
 
-static void drop_items(struct memory *memory, uint32_t first, uint32_t count)
+static void memory_store_drop_items(struct memory *memory, uint32_t first, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
 		free(memory->items[first + i]);
 	if (count)
-		move_items(memory, first + count, first);
+		memory_store_move_items(memory, first + count, first);
 }
 
-static void memory_remove(void *impl, const char *key, tfc_store_done done, void *request)
+static void memory_store_remove(void *impl, const char *key, tfc_store_done done, void *request)
 {
 	struct memory *memory = impl;
 	size_t len = strlen(key);
-	uint32_t first = place_of(memory, key);
+	uint32_t first = memory_store_find(memory, key);
 	bool is_one = key[len - 1] != '/';
-	uint32_t count = is_one ? is_at(memory, first, key) : count_below(memory, first, key);
-	drop_items(memory, first, count);
+	uint32_t count = is_one ? memory_store_has_at(memory, first, key)
+				: memory_store_count_below(memory, first, key);
+	memory_store_drop_items(memory, first, count);
 	if (is_one && !count)
 		done(request, TFC_ENOENT, NULL, 0, "no such record");
 	else
@@ -167,7 +169,7 @@ static void memory_remove(void *impl, const char *key, tfc_store_done done, void
 static void memory_store_close(void *impl)
 {
 	struct memory *memory = impl;
-	drop_items(memory, 0, memory->count);
+	memory_store_drop_items(memory, 0, memory->count);
 	free(memory->items);
 	sodium_memzero(memory->seal_key, sizeof(memory->seal_key));
 	free(memory);
@@ -177,10 +179,10 @@ int tfc__store_open_memory(tfc_ctx *ctx, tfc_error *error, struct tfc__store **r
 {
 	static const tfc_store_ops ops = {
 		.size = sizeof(ops),
-		.get = memory_get,
-		.list = memory_list,
-		.put = memory_put,
-		.remove = memory_remove,
+		.get = memory_store_get,
+		.list = memory_store_list,
+		.put = memory_store_put,
+		.remove = memory_store_remove,
 		.close = memory_store_close,
 	};
 	struct memory *memory = calloc(1, sizeof(*memory));

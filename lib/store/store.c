@@ -34,8 +34,8 @@ struct tfc__store {
 
 /* ---- completion of requests */
 
-static void complete(struct tfc__store *store, int code, const tfc_store_value *values,
-		     uint32_t count, const char *text)
+static void store_complete(struct tfc__store *store, int code, const tfc_store_value *values,
+			   uint32_t count, const char *text)
 {
 	struct tfc__store_op *op = store->current;
 	tfc_error error = TFC_ERROR_INIT;
@@ -49,23 +49,24 @@ static void complete(struct tfc__store *store, int code, const tfc_store_value *
 	free(op);
 }
 
-static void on_done(void *request, int32_t code, const tfc_store_value *values, uint32_t count,
-		    const char *text)
+static void store_on_done(void *request, int32_t code, const tfc_store_value *values,
+			  uint32_t count, const char *text)
 {
 	struct tfc__store *store = request;
 	if (!store->current) /* a host's store that completes a request twice */
 		return;
 	bool has_one = store->current->kind == OP_GET || store->current->kind == OP_PUT;
 	if (code >= 0 && has_one && !count)
-		complete(store, TFC_EINVAL, NULL, 0, "the store reported success without a value");
+		store_complete(store, TFC_EINVAL, NULL, 0,
+			       "the store reported success without a value");
 	else
-		complete(store, code < 0 ? code : TFC_OK, values, count, text);
+		store_complete(store, code < 0 ? code : TFC_OK, values, count, text);
 }
 
 /* ---- submission of requests */
 
-static void submit(const struct tfc__store *store, const struct tfc__store_op *op,
-		   tfc_store_done done, void *request)
+static void store_submit(const struct tfc__store *store, const struct tfc__store_op *op,
+			 tfc_store_done done, void *request)
 {
 	switch (op->kind) {
 	case OP_GET:
@@ -84,7 +85,7 @@ static void submit(const struct tfc__store *store, const struct tfc__store_op *o
 	}
 }
 
-static int check_request(const struct tfc__store_op *op, const char **ret_why)
+static int store_check_request(const struct tfc__store_op *op, const char **ret_why)
 {
 	bool is_folder = op->key[0] && op->key[strlen(op->key) - 1] == '/';
 	bool as_prefix = op->kind == OP_LIST || (op->kind == OP_REMOVE && is_folder);
@@ -98,7 +99,7 @@ static int check_request(const struct tfc__store_op *op, const char **ret_why)
 
 /* The request may complete inside the call, and its callback may close the store: the store must
  * not be used afterwards. */
-static void submit_next(struct tfc__work *work)
+static void store_submit_next(struct tfc__work *work)
 {
 	struct tfc__store *store = tfc__container_of(work, struct tfc__store, next);
 	const char *why;
@@ -106,16 +107,16 @@ static void submit_next(struct tfc__work *work)
 		return;
 	store->current = tfc__container_of(store->queue.next, struct tfc__store_op, link);
 	tfc__list_remove(&store->current->link);
-	int code = check_request(store->current, &why);
+	int code = store_check_request(store->current, &why);
 	if (code < 0)
-		complete(store, code, NULL, 0, why);
+		store_complete(store, code, NULL, 0, why);
 	else
-		submit(store, store->current, on_done, store);
+		store_submit(store, store->current, store_on_done, store);
 }
 
-static struct tfc__store_op *add_request(struct tfc__store *store, enum op_kind kind,
-					 const char *key, const void *data, size_t len,
-					 tfc__store_fn fn, void *user)
+static struct tfc__store_op *store_add_request(struct tfc__store *store, enum op_kind kind,
+					       const char *key, const void *data, size_t len,
+					       tfc__store_fn fn, void *user)
 {
 	size_t key_size = strlen(key) + 1;
 	size_t kept = len <= TFC__STORE_VALUE_MAX ? len : 0; /* a longer value is refused */
@@ -141,19 +142,19 @@ static struct tfc__store_op *add_request(struct tfc__store *store, enum op_kind 
 struct tfc__store_op *tfc__store_get(struct tfc__store *store, const char *key, tfc__store_fn fn,
 				     void *user)
 {
-	return add_request(store, OP_GET, key, NULL, 0, fn, user);
+	return store_add_request(store, OP_GET, key, NULL, 0, fn, user);
 }
 
 struct tfc__store_op *tfc__store_list(struct tfc__store *store, const char *prefix,
 				      tfc__store_fn fn, void *user)
 {
-	return add_request(store, OP_LIST, prefix, NULL, 0, fn, user);
+	return store_add_request(store, OP_LIST, prefix, NULL, 0, fn, user);
 }
 
 struct tfc__store_op *tfc__store_put(struct tfc__store *store, const char *key, const void *data,
 				     size_t len, uint64_t version, tfc__store_fn fn, void *user)
 {
-	struct tfc__store_op *op = add_request(store, OP_PUT, key, data, len, fn, user);
+	struct tfc__store_op *op = store_add_request(store, OP_PUT, key, data, len, fn, user);
 	if (op)
 		op->version = version;
 	return op;
@@ -162,7 +163,7 @@ struct tfc__store_op *tfc__store_put(struct tfc__store *store, const char *key, 
 struct tfc__store_op *tfc__store_remove(struct tfc__store *store, const char *key, tfc__store_fn fn,
 					void *user)
 {
-	return add_request(store, OP_REMOVE, key, NULL, 0, fn, user);
+	return store_add_request(store, OP_REMOVE, key, NULL, 0, fn, user);
 }
 
 void tfc__store_drop(struct tfc__store_op *op)
@@ -175,7 +176,7 @@ int tfc__store_wait(struct tfc__store *store, uint32_t timeout_ms)
 {
 	uint64_t until = tfc__now() + timeout_ms * TFC__MS;
 	for (;;) {
-		submit_next(&store->next);
+		store_submit_next(&store->next);
 		if (!store->current && tfc__list_is_empty(&store->queue))
 			return TFC_OK;
 		uint64_t now = tfc__now();
@@ -206,7 +207,7 @@ int tfc__store_open(tfc_ctx *ctx, const tfc_store_ops *ops, void *backend,
 	store->backend = backend;
 	store->kind = *kind;
 	tfc__list_init(&store->queue);
-	tfc__work_init(&store->next, ctx, submit_next);
+	tfc__work_init(&store->next, ctx, store_submit_next);
 	*ret_store = store;
 	return TFC_OK;
 }
@@ -245,8 +246,8 @@ bool tfc__store_is_volatile(const struct tfc__store *store)
 	return store->kind.is_volatile;
 }
 
-static void ignore(void *request, int32_t code, const tfc_store_value *values, uint32_t count,
-		   const char *text)
+static void store_ignore_result(void *request, int32_t code, const tfc_store_value *values,
+				uint32_t count, const char *text)
 {
 }
 
@@ -259,8 +260,8 @@ void tfc__store_close(struct tfc__store *store)
 	TFC__LIST_EACH (link, &store->queue) {
 		struct tfc__store_op *op = tfc__container_of(link, struct tfc__store_op, link);
 		if ((op->kind == OP_PUT || op->kind == OP_REMOVE) &&
-		    check_request(op, &why) == TFC_OK)
-			submit(store, op, ignore, NULL);
+		    store_check_request(op, &why) == TFC_OK)
+			store_submit(store, op, store_ignore_result, NULL);
 		free(op);
 	}
 	if (store->ops.close)

@@ -10,7 +10,7 @@
 
 #define SCHEME "tcp://"
 
-static int refuse(const char *address, const char *why, tfc_error *error)
+static int fail_address(const char *address, const char *why, tfc_error *error)
 {
 	return tfc__fail(error, TFC_EINVAL, "transport", 0,
 			 "\"%.80s\": %s; write tcp://HOST:PORT or tcp://[ADDRESS]:PORT", address,
@@ -39,8 +39,8 @@ bool tfc__tcp_add(struct tfc__tcp_host *host, const char *text)
 }
 
 /* Resolves numeric addresses and "localhost" without a resolver (RFC 6761, section 6.3). */
-static int resolve_now(const char *address, bool is_ipv6, tfc_error *error,
-		       struct tfc__tcp_host *host)
+static int resolve_numeric(const char *address, bool is_ipv6, tfc_error *error,
+			   struct tfc__tcp_host *host)
 {
 	static const char name_bytes[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
@@ -49,14 +49,15 @@ static int resolve_now(const char *address, bool is_ipv6, tfc_error *error,
 										    : TFC_EINVAL;
 	bool is_number = tfc__tcp_add(host, host->name);
 	if (is_ipv6 && !(is_number && strchr(host->name, ':')))
-		return refuse(address, "the brackets do not hold an IPv6 address", error);
+		return fail_address(address, "the brackets do not hold an IPv6 address", error);
 	if (!is_ipv6 && strchr(host->name, ':'))
-		return refuse(address, "an IPv6 address must be in brackets", error);
+		return fail_address(address, "an IPv6 address must be in brackets", error);
 	if (!is_number && host->name[strspn(host->name, "0123456789.")] == '\0')
-		return refuse(address, "not a valid IPv4 address", error);
+		return fail_address(address, "not a valid IPv4 address", error);
 	if (!is_number && (host->name[0] == '-' || host->name[strspn(host->name, name_bytes)]))
-		return refuse(address,
-			      "a host name may have only letters, digits, '.', '-' and '_'", error);
+		return fail_address(address,
+				    "a host name may have only letters, digits, '.', '-' and '_'",
+				    error);
 	return TFC_OK;
 }
 
@@ -64,21 +65,21 @@ int tfc__tcp_parse(const char *address, tfc_error *error, struct tfc__tcp_host *
 {
 	struct tfc__tcp_host host = {.count = 0};
 	if (strncmp(address, SCHEME, strlen(SCHEME)) != 0)
-		return refuse(address, "// is missing", error);
+		return fail_address(address, "// is missing", error);
 	const char *name = address + strlen(SCHEME), *colon = strrchr(name, ':');
 	const char *bracket = strrchr(name, ']');
 	bool is_ipv6 = name[0] == '[' && bracket;
 	if (!colon || (is_ipv6 && colon != bracket + 1))
-		return refuse(address, "the port is missing", error);
+		return fail_address(address, "the port is missing", error);
 	size_t len = is_ipv6 ? (size_t)(bracket - name) - 1 : (size_t)(colon - name);
 	int port = tfc__port_read(colon + 1);
 	if (port < 0)
-		return refuse(address, "the port must be a number from 0 to 65535", error);
+		return fail_address(address, "the port must be a number from 0 to 65535", error);
 	if (len == 0 || len >= sizeof(host.name))
-		return refuse(address, "the host name must have 1 to 253 characters", error);
+		return fail_address(address, "the host name must have 1 to 253 characters", error);
 	memcpy(host.name, name + is_ipv6, len);
 	host.port = (uint16_t)port;
-	int code = resolve_now(address, is_ipv6, error, &host);
+	int code = resolve_numeric(address, is_ipv6, error, &host);
 	if (code == TFC_OK)
 		*ret_host = host;
 	return code;

@@ -14,7 +14,7 @@ int tfc__channel_fail(struct tfc__channel *channel, int code, const char *format
 	return code;
 }
 
-static void shut(struct tfc__channel *channel)
+static void channel_stop(struct tfc__channel *channel)
 {
 	tfc__work_cancel(&channel->work);
 	tfc__pipe_close(channel->pipe);
@@ -28,25 +28,25 @@ static void shut(struct tfc__channel *channel)
 	channel->share = NULL;
 }
 
-static void destroy(struct tfc__channel *channel)
+static void channel_free(struct tfc__channel *channel)
 {
-	shut(channel);
+	channel_stop(channel);
 	free(channel);
 }
 
 /* Returns from a callback, in which the owner may have closed the channel. True: it is freed. */
-static bool is_gone(struct tfc__channel *channel)
+static bool channel_free_if_closed(struct tfc__channel *channel)
 {
 	channel->is_busy = false;
 	if (!channel->is_closed)
 		return false;
-	destroy(channel);
+	channel_free(channel);
 	return true;
 }
 
 /* ---- events */
 
-static int step(struct tfc__channel *channel, uint32_t events)
+static int channel_step(struct tfc__channel *channel, uint32_t events)
 {
 	int code = TFC_OK;
 	if (channel->state == CONNECTING) {
@@ -85,30 +85,30 @@ static void channel_run(struct tfc__channel *channel, uint32_t events)
 	channel->is_busy = true;
 	int code = channel->failure.code;
 	if (code == TFC_OK)
-		code = step(channel, events);
-	if (is_gone(channel) || code >= 0)
+		code = channel_step(channel, events);
+	if (channel_free_if_closed(channel) || code >= 0)
 		return;
 	channel->state = DOWN;
-	shut(channel);
+	channel_stop(channel);
 	channel->is_busy = true;
 	channel->ops->down(channel->user, &channel->failure);
-	is_gone(channel);
+	channel_free_if_closed(channel);
 }
 
-static void on_pipe(void *user, uint32_t events)
+static void channel_on_pipe(void *user, uint32_t events)
 {
 	channel_run(user, events);
 }
 
 /* A message was queued, the pipe was dialed, or either of them failed. */
-static void on_work(struct tfc__work *work)
+static void channel_on_work(struct tfc__work *work)
 {
 	channel_run(tfc__container_of(work, struct tfc__channel, work), 0);
 }
 
 /* ---- opening and closing */
 
-static struct tfc__channel *new_channel(tfc_ctx *ctx, const struct tfc__channel_options *options,
+static struct tfc__channel *channel_new(tfc_ctx *ctx, const struct tfc__channel_options *options,
 					const struct tfc__channel_ops *ops, void *user)
 {
 	struct tfc__channel *channel = calloc(1, sizeof(*channel));
@@ -120,7 +120,7 @@ static struct tfc__channel *new_channel(tfc_ctx *ctx, const struct tfc__channel_
 	channel->user = user;
 	channel->failure.component = "";
 	channel->state = options->is_dialer ? CONNECTING : AWAIT_PREAMBLE;
-	tfc__work_init(&channel->work, ctx, on_work);
+	tfc__work_init(&channel->work, ctx, channel_on_work);
 	tfc__list_init(&channel->queue);
 	return channel;
 }
@@ -129,11 +129,11 @@ int tfc__channel_accept(tfc_ctx *ctx, tfc_pipe *pipe, const struct tfc__channel_
 			const struct tfc__channel_ops *ops, void *user,
 			struct tfc__channel **ret_channel)
 {
-	struct tfc__channel *channel = new_channel(ctx, options, ops, user);
+	struct tfc__channel *channel = channel_new(ctx, options, ops, user);
 	if (!channel)
 		return TFC_ENOMEM;
 	channel->pipe = pipe;
-	tfc__pipe_take(pipe, on_pipe, channel);
+	tfc__pipe_set_owner(pipe, channel_on_pipe, channel);
 	*ret_channel = channel;
 	return TFC_OK;
 }
@@ -143,15 +143,16 @@ int tfc__channel_dial(tfc_ctx *ctx, const char *address, uint32_t flags,
 		      const struct tfc__channel_ops *ops, void *user, tfc_error *error,
 		      struct tfc__channel **ret_channel)
 {
-	struct tfc__channel *channel = new_channel(ctx, options, ops, user);
+	struct tfc__channel *channel = channel_new(ctx, options, ops, user);
 	tfc_error why = TFC_ERROR_INIT;
 	if (!channel)
 		return tfc__fail_nomem(error, "transport");
-	int code = tfc__pipe_dial(ctx, address, flags, on_pipe, channel, &why, &channel->pipe);
+	int code = tfc__pipe_dial(ctx, address, flags, channel_on_pipe, channel, &why,
+				  &channel->pipe);
 	if (code == TFC_EINVAL || code == TFC_ENOMEM) {
 		if (error)
 			*error = why;
-		destroy(channel);
+		channel_free(channel);
 		return code;
 	}
 	channel->failure = why;
@@ -166,7 +167,7 @@ void tfc__channel_close(struct tfc__channel *channel)
 		return;
 	channel->is_closed = true;
 	if (!channel->is_busy) {
-		destroy(channel);
+		channel_free(channel);
 		return;
 	}
 	if (channel->share)

@@ -12,7 +12,7 @@
  *     preamble               ->
  *                            <-     preamble
  *
- * An acceptor gives no reason when it refuses a connection: it closes it without an answer. Only a
+ * An acceptor gives no reason when it refuses a connection: it closes it without a response. Only a
  * dialer of another version receives the acceptor's preamble first.
  */
 #include <string.h>
@@ -35,12 +35,12 @@ static void write_preamble(uint8_t preamble[PREAMBLE], const struct tfc__key *ke
 		memcpy(preamble + AT_KEY, key->id, TFC__KEY_ID_SIZE);
 }
 
-/* Reads until `early` holds `want` bytes. Returns 1 when it does, 0 when more must be received. */
-static int collect(struct tfc__channel *channel, size_t want)
+/* Reads until `early` holds `len` bytes. Returns 1 when it does, 0 when more must be received. */
+static int read_early(struct tfc__channel *channel, size_t len)
 {
-	while (channel->early_len < want) {
+	while (channel->early_len < len) {
 		int64_t count = tfc__pipe_read(channel->pipe, channel->early + channel->early_len,
-					       want - channel->early_len, &channel->failure);
+					       len - channel->early_len, &channel->failure);
 		if (count <= 0)
 			return (int)count;
 		channel->early_len += (size_t)count;
@@ -48,7 +48,7 @@ static int collect(struct tfc__channel *channel, size_t want)
 	return 1;
 }
 
-static int go_up(struct tfc__channel *channel)
+static int handshake_complete(struct tfc__channel *channel)
 {
 	channel->state = UP;
 	tfc__noise_free(channel->noise);
@@ -72,10 +72,10 @@ static int begin_noise(struct tfc__channel *channel)
 	return tfc__noise_new(&options, &channel->failure, &channel->noise);
 }
 
-static int put_record(struct tfc__channel *channel, const void *data, size_t len)
+static int write_record(struct tfc__channel *channel, const void *data, size_t len)
 {
 	uint8_t head[HEAD];
-	put_length(head, len);
+	write_length(head, len);
 	int code = tfc__stream_put(channel, head, HEAD);
 	return code < 0 ? code : tfc__stream_put(channel, data, len);
 }
@@ -85,7 +85,7 @@ static int write_handshake(struct tfc__channel *channel)
 	struct tfc__buf message = {0};
 	int code = tfc__noise_write(channel->noise, NULL, 0, &message);
 	if (code == TFC_OK)
-		code = put_record(channel, message.data, message.len);
+		code = write_record(channel, message.data, message.len);
 	else
 		tfc__channel_fail(channel, code, "handshake failed: %s", tfc_err_text(code));
 	tfc__buf_fini(&message);
@@ -93,7 +93,7 @@ static int write_handshake(struct tfc__channel *channel)
 }
 
 /* One handshake message carries the remote key; the key is known from that message on. */
-static int note_remote(struct tfc__channel *channel)
+static int check_remote_key(struct tfc__channel *channel)
 {
 	const uint8_t *remote = tfc__noise_remote(channel->noise);
 	const char *pinned = channel->options.pinned_node_id;
@@ -108,7 +108,7 @@ static int note_remote(struct tfc__channel *channel)
 				 "node id mismatch: the server has %s, expected %.40s", id, pinned);
 }
 
-static int on_handshake(struct tfc__channel *channel, const void *data, size_t len)
+static int on_handshake_message(struct tfc__channel *channel, const void *data, size_t len)
 {
 	struct tfc__buf payload = {0};
 	int code = tfc__noise_read(channel->noise, data, len, &payload);
@@ -117,7 +117,7 @@ static int on_handshake(struct tfc__channel *channel, const void *data, size_t l
 		return tfc__channel_fail(channel, code,
 					 code == TFC_ENOMEM ? "out of memory"
 							    : "the peer has a different key");
-	code = note_remote(channel);
+	code = check_remote_key(channel);
 	if (code == TFC_OK && tfc__noise_is_writing(channel->noise))
 		code = write_handshake(channel);
 	if (code < 0 || !tfc__noise_is_done(channel->noise))
@@ -134,8 +134,8 @@ static int on_handshake(struct tfc__channel *channel, const void *data, size_t l
 	uint8_t welcome[TFC__NOISE_TAG];
 	code = tfc__noise_seal(&channel->sending, "", 0, welcome);
 	if (code >= 0)
-		code = put_record(channel, welcome, sizeof(welcome));
-	return code < 0 ? code : go_up(channel);
+		code = write_record(channel, welcome, sizeof(welcome));
+	return code < 0 ? code : handshake_complete(channel);
 }
 
 static int on_welcome(struct tfc__channel *channel, const void *data, size_t len)
@@ -144,7 +144,7 @@ static int on_welcome(struct tfc__channel *channel, const void *data, size_t len
 	if (len != TFC__NOISE_TAG || tfc__noise_open(&channel->receiving, data, len, plain) < 0)
 		return tfc__channel_fail(channel, TFC_EACCES,
 					 "a handshake message was altered in transit");
-	return go_up(channel);
+	return handshake_complete(channel);
 }
 
 /* ---- preambles */
@@ -170,7 +170,7 @@ static int on_acceptors_preamble(struct tfc__channel *channel)
 	if (channel->early[AT_VERSION] != VERSION)
 		return fail_version(channel, channel->early[AT_VERSION]);
 	channel->early_len = 0;
-	return go_up(channel);
+	return handshake_complete(channel);
 }
 
 static int respond_to_preamble(struct tfc__channel *channel)
@@ -186,8 +186,7 @@ static int on_dialers_preamble(struct tfc__channel *channel)
 	static const uint8_t none[TFC__KEY_ID_SIZE];
 	uint8_t mode = channel->options.is_noise ? MODE_NOISE : MODE_PLAIN;
 	if (memcmp(bytes, MAGIC, MAGIC_LEN) != 0)
-		return tfc__channel_fail(channel, TFC_EPARSE,
-					 "the peer does not speak the libtfcluster protocol");
+		return fail_other_protocol(channel);
 	if (bytes[AT_VERSION] != VERSION) {
 		if (respond_to_preamble(channel) == TFC_OK)
 			tfc__stream_write(channel);
@@ -206,7 +205,7 @@ static int on_dialers_preamble(struct tfc__channel *channel)
 	channel->early_len = 0;
 	if (!mode) {
 		int code = respond_to_preamble(channel);
-		return code < 0 ? code : go_up(channel);
+		return code < 0 ? code : handshake_complete(channel);
 	}
 	channel->key = tfc__keyring_find(channel->options.keyring, channel->preamble + AT_KEY);
 	if (!channel->key)
@@ -219,7 +218,7 @@ static int on_dialers_preamble(struct tfc__channel *channel)
 
 static int read_preamble(struct tfc__channel *channel)
 {
-	int code = collect(channel, PREAMBLE);
+	int code = read_early(channel, PREAMBLE);
 	if (code <= 0)
 		return code;
 	code = channel->options.is_dialer ? on_acceptors_preamble(channel)
@@ -229,31 +228,31 @@ static int read_preamble(struct tfc__channel *channel)
 
 /* The length of a record is too large. If its bytes are the magic, they begin the preamble of an
  * acceptor of another version. */
-static int on_odd_length(struct tfc__channel *channel)
+static int on_long_record(struct tfc__channel *channel)
 {
 	if (!channel->options.is_dialer)
 		return tfc__channel_fail(channel, TFC_EPARSE, "handshake message too long");
 	if (memcmp(channel->early, MAGIC, MAGIC_LEN) != 0)
 		return fail_other_protocol(channel);
-	int code = collect(channel, PREAMBLE);
+	int code = read_early(channel, PREAMBLE);
 	return code <= 0 ? code : fail_version(channel, channel->early[AT_VERSION]);
 }
 
-static int read_record(struct tfc__channel *channel)
+static int read_handshake_record(struct tfc__channel *channel)
 {
 	const uint8_t *head = channel->early;
-	int code = collect(channel, HEAD);
+	int code = read_early(channel, HEAD);
 	if (code <= 0)
 		return code;
 	size_t len = read_length(head);
 	if (len > EARLY_MAX)
-		return on_odd_length(channel);
-	code = collect(channel, HEAD + len);
+		return on_long_record(channel);
+	code = read_early(channel, HEAD + len);
 	if (code <= 0)
 		return code;
 	channel->early_len = 0;
 	code = channel->state == AWAIT_WELCOME ? on_welcome(channel, head + HEAD, len)
-					       : on_handshake(channel, head + HEAD, len);
+					       : on_handshake_message(channel, head + HEAD, len);
 	return code < 0 ? code : 1;
 }
 
@@ -274,7 +273,7 @@ int tfc__handshake_read(struct tfc__channel *channel)
 	int code = 1;
 	while (code == 1 && channel->state != UP && !channel->is_closed)
 		code = channel->state == AWAIT_PREAMBLE ? read_preamble(channel)
-							: read_record(channel);
+							: read_handshake_record(channel);
 	if (code >= 0)
 		return TFC_OK;
 	/* An acceptor that refuses the dialer closes the connection without a reason. One whose

@@ -59,7 +59,7 @@ struct tfc__channel {
 	struct tfc__buf partial; /* a message of which some records are missing */
 	bool has_unread;         /* paused until the other end reads; the pipe may have more */
 	size_t left;             /* plain: missing bytes of a long message */
-	size_t come;             /* received bytes of the current message */
+	size_t received;         /* bytes of the current message */
 	uint8_t begin[24];       /* its first bytes, if it is refused */
 	tfc_error refusal;       /* code not 0: it exceeds the quota; its bytes are dropped */
 
@@ -95,7 +95,7 @@ void tfc__stream_account(struct tfc__channel *channel);
 /* Whether so many bytes are queued that no stream may add to them. */
 bool tfc__stream_is_full(const struct tfc__channel *channel);
 /* The length of a record. */
-static inline void put_length(uint8_t head[HEAD], size_t len)
+static inline void write_length(uint8_t head[HEAD], size_t len)
 {
 	head[0] = (uint8_t)(len >> 24);
 	head[1] = (uint8_t)(len >> 16);
@@ -174,14 +174,14 @@ bool tfc__peer_is_exposed(const char *address, bool is_noise);
 /* Fills in the peer's id. Returns TFC_EACCES if a peer without a key has no permission to
  * connect. */
 int tfc__peer_identify(struct tfc__peer *peer, tfc_error *error);
-void tfc__peer_go_down(struct tfc__peer *peer, const tfc_error *why);
+void tfc__peer_end(struct tfc__peer *peer, const tfc_error *why);
 
 /* ---- listener.c */
 
-void tfc__listener_forget(struct tfc__peer *peer); /* the peer is not half-open any more */
+void tfc__listener_remove_peer(struct tfc__peer *peer); /* the peer is not half-open any more */
 /* A half-open peer is down: logs it and frees it. */
 void tfc__listener_lost(struct tfc__peer *peer, const tfc_error *why);
 /* The peer has authenticated: passes it to the listener's owner, or closes it. */
-void tfc__listener_hand_over(struct tfc__peer *peer);
+void tfc__listener_deliver(struct tfc__peer *peer);
 
 #endif

@@ -37,7 +37,7 @@ static void log_refusal(struct tfc__peer_listener *listener, const char *who, co
 
 /* ---- half-open connections */
 
-void tfc__listener_forget(struct tfc__peer *peer)
+void tfc__listener_remove_peer(struct tfc__peer *peer)
 {
 	tfc__list_remove(&peer->link);
 	peer->listener->half_open_count--;
@@ -50,18 +50,18 @@ void tfc__listener_lost(struct tfc__peer *peer, const tfc_error *why)
 	tfc__peer_close(peer);
 }
 
-static void free_listener(struct tfc__peer_listener *listener)
+static void peer_listener_free(struct tfc__peer_listener *listener)
 {
 	tfc__identity_free(listener->fresh);
 	free(listener->groups);
 	free(listener);
 }
 
-void tfc__listener_hand_over(struct tfc__peer *peer)
+void tfc__listener_deliver(struct tfc__peer *peer)
 {
 	struct tfc__peer_listener *listener = peer->listener;
 	struct tfc__peer *alive = peer;
-	tfc__listener_forget(peer);
+	tfc__listener_remove_peer(peer);
 	peer->watch = &alive;
 	listener->is_busy = true;
 	listener->fn(listener->user, peer);
@@ -71,7 +71,7 @@ void tfc__listener_hand_over(struct tfc__peer *peer)
 	if (alive && !alive->ops)
 		tfc__peer_close(alive);
 	if (listener->is_closed)
-		free_listener(listener);
+		peer_listener_free(listener);
 }
 
 void tfc__peer_accept(struct tfc__peer *peer, const struct tfc__peer_ops *ops, void *user)
@@ -80,7 +80,7 @@ void tfc__peer_accept(struct tfc__peer *peer, const struct tfc__peer_ops *ops, v
 	peer->user = user;
 }
 
-static int on_pipe(void *user, tfc_pipe *pipe)
+static int listener_on_pipe(void *user, tfc_pipe *pipe)
 {
 	struct tfc__peer_listener *listener = user;
 	const struct tfc__channel_options options = {
@@ -114,8 +114,8 @@ static int on_pipe(void *user, tfc_pipe *pipe)
 
 /* ---- opening and closing */
 
-static int fill_in(struct tfc__peer_listener *listener, const struct tfc__listen_options *options,
-		   tfc_error *error)
+static int listener_init(struct tfc__peer_listener *listener,
+			 const struct tfc__listen_options *options, tfc_error *error)
 {
 	listener->keyring = options->keyring;
 	listener->identity = options->identity;
@@ -153,16 +153,16 @@ int tfc__peer_listen(tfc_ctx *ctx, const struct tfc__listen_options *options, tf
 	listener->ctx = ctx;
 	listener->fn = fn;
 	listener->user = user;
-	int code = fill_in(listener, options, &why);
+	int code = listener_init(listener, options, &why);
 	uint32_t flags = (listener->is_noise ? 0 : TFC_TRANSPORT_FLAG_PLAIN) |
 			 (options->group_count ? TFC_TRANSPORT_FLAG_OTHER_USERS : 0);
 	if (code == TFC_OK)
-		code = tfc__listener_open(ctx, options->address, flags, on_pipe, listener, &why,
-					  &listener->listener);
+		code = tfc__listener_open(ctx, options->address, flags, listener_on_pipe, listener,
+					  &why, &listener->listener);
 	if (code < 0) {
 		if (error)
 			*error = why;
-		free_listener(listener);
+		peer_listener_free(listener);
 		return code;
 	}
 	*ret_listener = listener;
@@ -184,5 +184,5 @@ void tfc__peer_listener_close(struct tfc__peer_listener *listener)
 	tfc__listener_close(listener->listener);
 	listener->is_closed = true;
 	if (!listener->is_busy)
-		free_listener(listener);
+		peer_listener_free(listener);
 }

@@ -48,7 +48,7 @@ static void memory_fini(void *impl)
 	free(impl);
 }
 
-static struct listener *find_listener(struct memory *memory, const char *address)
+static struct listener *memory_find_listener(struct memory *memory, const char *address)
 {
 	TFC__LIST_EACH (link, &memory->listeners) {
 		struct listener *one = tfc__container_of(link, struct listener, link);
@@ -60,7 +60,7 @@ static struct listener *find_listener(struct memory *memory, const char *address
 
 /* ---- connecting */
 
-static struct end *new_end(const char *address)
+static struct end *memory_end_new(const char *address)
 {
 	struct end *end = calloc(1, sizeof(*end));
 	if (end)
@@ -68,7 +68,7 @@ static struct end *new_end(const char *address)
 	return end;
 }
 
-static int check_address(const char *address, tfc_error *error)
+static int memory_check_address(const char *address, tfc_error *error)
 {
 	if (strlen(address) > strlen(SCHEME) &&
 	    strlen(address) < sizeof(((struct end *)NULL)->address))
@@ -82,16 +82,16 @@ static int check_address(const char *address, tfc_error *error)
 static int memory_dial(void *impl, const char *address, uint32_t flags, tfc_pipe *pipe,
 		       void **ret_pipe_impl, tfc_error *error)
 {
-	int code = check_address(address, error);
+	int code = memory_check_address(address, error);
 	if (code < 0)
 		return code;
-	struct listener *listener = find_listener(impl, address);
+	struct listener *listener = memory_find_listener(impl, address);
 	if (!listener)
 		return tfc__fail(
 			error, TFC_ENOENT, "transport", 0,
 			"cannot connect to \"%s\": no listener has this address in this context",
 			address);
-	struct end *here = new_end(address), *there = new_end(address);
+	struct end *here = memory_end_new(address), *there = memory_end_new(address);
 	if (!here || !there) {
 		code = tfc__fail_nomem(error, "transport");
 		goto fail;
@@ -119,10 +119,10 @@ static int memory_listen(void *impl, const char *address, uint32_t flags, tfc_li
 			 void **ret_listener_impl, tfc_error *error)
 {
 	struct memory *memory = impl;
-	int code = check_address(address, error);
+	int code = memory_check_address(address, error);
 	if (code < 0)
 		return code;
-	if (find_listener(memory, address))
+	if (memory_find_listener(memory, address))
 		return tfc__fail(error, TFC_EBUSY, "transport", 0,
 				 "address \"%s\" is in use by another listener of this context",
 				 address);
@@ -158,7 +158,7 @@ static int memory_describe(void *pipe_impl, tfc_pipe_info *info, tfc_error *erro
 	return TFC_OK;
 }
 
-static size_t waiting(const struct end *end)
+static size_t unread_len(const struct end *end)
 {
 	return end->in.len - end->at;
 }
@@ -171,8 +171,8 @@ static int fail_closed(tfc_error *error)
 static int64_t memory_read(void *pipe_impl, void *data, size_t len, tfc_error *error)
 {
 	struct end *end = pipe_impl;
-	size_t count = waiting(end) < len ? waiting(end) : len;
-	if (!waiting(end))
+	size_t count = unread_len(end) < len ? unread_len(end) : len;
+	if (!unread_len(end))
 		return end->other ? 0 : fail_closed(error);
 	if (count)
 		memcpy(data, end->in.data + end->at, count);
@@ -191,13 +191,13 @@ static int64_t memory_write(void *pipe_impl, const void *data, size_t len, tfc_e
 	struct end *other = ((struct end *)pipe_impl)->other;
 	if (!other)
 		return fail_closed(error);
-	size_t room = ROOM - (waiting(other) < ROOM ? waiting(other) : ROOM);
+	size_t room = ROOM - (unread_len(other) < ROOM ? unread_len(other) : ROOM);
 	size_t count = len < room ? len : room;
 	if (!count)
 		return 0;
 	/* drop the bytes that were read, so that the buffer does not exceed ROOM */
 	if (other->at) {
-		memmove(other->in.data, other->in.data + other->at, waiting(other));
+		memmove(other->in.data, other->in.data + other->at, unread_len(other));
 		other->in.len -= other->at;
 		other->at = 0;
 	}

@@ -12,14 +12,14 @@
 
 /* ---- calls */
 
-static void send_message(void *user, struct tfc__buf *message)
+static void peer_send(void *user, struct tfc__buf *message)
 {
 	struct tfc__peer *peer = user;
 	tfc__channel_send(peer->channel, message);
 }
 
-static void serve(void *user, struct tfc__rpc_request *request, const char *method,
-		  const msgpack_object *params)
+static void peer_serve(void *user, struct tfc__rpc_request *request, const char *method,
+		       const msgpack_object *params)
 {
 	struct tfc__peer *peer = user;
 	tfc_error error = TFC_ERROR_INIT;
@@ -32,7 +32,7 @@ static void serve(void *user, struct tfc__rpc_request *request, const char *meth
 }
 
 /* Called inside tfc__rpc_feed or a send: `down` is reported in a turn of its own. */
-static void broken(void *user, const tfc_error *error)
+static void peer_on_broken(void *user, const tfc_error *error)
 {
 	struct tfc__peer *peer = user;
 	if (!peer->failure.code)
@@ -42,18 +42,18 @@ static void broken(void *user, const tfc_error *error)
 
 /* ---- limits; a peer without a quota has none */
 
-static bool has_room(void *user)
+static bool peer_has_room(void *user)
 {
 	const struct tfc__peer *peer = user;
 	return tfc__channel_has_room(peer->channel);
 }
 
-static bool is_exposed(void *user)
+static bool peer_is_exposed(void *user)
 {
 	return ((struct tfc__peer *)user)->is_exposed;
 }
 
-static int check_response(void *user, size_t len, tfc_error *error)
+static int peer_check_response(void *user, size_t len, tfc_error *error)
 {
 	const struct tfc__peer *peer = user;
 	if (len <= TFC__QUOTA_REQUEST_BYTES)
@@ -61,37 +61,37 @@ static int check_response(void *user, size_t len, tfc_error *error)
 	return tfc__quota_check(&peer->share, len, error);
 }
 
-static int begin_request(void *user, size_t len, tfc_error *error)
+static int peer_begin_request(void *user, size_t len, tfc_error *error)
 {
 	struct tfc__peer *peer = user;
 	return tfc__quota_begin_request(&peer->share, len, error);
 }
 
-static void end_request(void *user, size_t len)
+static void peer_end_request(void *user, size_t len)
 {
 	struct tfc__peer *peer = user;
 	tfc__quota_end_request(&peer->share, len);
 }
 
-static int resize_request(void *user, size_t from, size_t to, tfc_error *error)
+static int peer_resize_request(void *user, size_t from, size_t to, tfc_error *error)
 {
 	struct tfc__peer *peer = user;
 	return tfc__quota_resize_request(&peer->share, from, to, error);
 }
 
 static const struct tfc__rpc_ops rpc_ops = {
-	.send = send_message,
-	.serve = serve,
-	.broken = broken,
-	.is_exposed = is_exposed,
-	.has_room = has_room,
-	.check_response = check_response,
-	.begin_request = begin_request,
-	.end_request = end_request,
-	.resize_request = resize_request,
+	.send = peer_send,
+	.serve = peer_serve,
+	.broken = peer_on_broken,
+	.is_exposed = peer_is_exposed,
+	.has_room = peer_has_room,
+	.check_response = peer_check_response,
+	.begin_request = peer_begin_request,
+	.end_request = peer_end_request,
+	.resize_request = peer_resize_request,
 };
 
-static void on_share_room(struct tfc__quota_share *share)
+static void peer_on_quota_room(struct tfc__quota_share *share)
 {
 	struct tfc__peer *peer = tfc__container_of(share, struct tfc__peer, share);
 	if (peer->rpc)
@@ -99,7 +99,7 @@ static void on_share_room(struct tfc__quota_share *share)
 }
 
 /* Only clients are limited. Nodes, the node's own user and root always get a connection. */
-static int join_quota(struct tfc__peer *peer, tfc_error *error)
+static int peer_join_quota(struct tfc__peer *peer, tfc_error *error)
 {
 	struct tfc__quota *quota = peer->listener ? peer->listener->quota : NULL;
 	char key[24];
@@ -109,7 +109,7 @@ static int join_quota(struct tfc__peer *peer, tfc_error *error)
 		snprintf(key, sizeof(key), "key %s", peer->id.key_id);
 	else
 		snprintf(key, sizeof(key), "uid %u", peer->id.uid);
-	int code = tfc__quota_join(quota, key, on_share_room, &peer->share, error);
+	int code = tfc__quota_join(quota, key, peer_on_quota_room, &peer->share, error);
 	if (code == TFC_OK)
 		tfc__channel_limit(peer->channel, &peer->share);
 	return code;
@@ -117,7 +117,7 @@ static int join_quota(struct tfc__peer *peer, tfc_error *error)
 
 /* ---- the end */
 
-void tfc__peer_go_down(struct tfc__peer *peer, const tfc_error *why)
+void tfc__peer_end(struct tfc__peer *peer, const tfc_error *why)
 {
 	if (peer->is_down)
 		return;
@@ -136,17 +136,17 @@ void tfc__peer_go_down(struct tfc__peer *peer, const tfc_error *why)
 }
 
 /* The connection broke, or a new one has been accepted. */
-static void check_connection(struct tfc__work *work)
+static void peer_on_check(struct tfc__work *work)
 {
 	struct tfc__peer *peer = tfc__container_of(work, struct tfc__peer, checking);
 	if (!peer->failure.code && peer->listener)
 		tfc__peer_identify(peer, &peer->failure);
 	tfc_error why = peer->failure;
 	if (why.code)
-		tfc__peer_go_down(peer, &why);
+		tfc__peer_end(peer, &why);
 }
 
-static void peer_timed_out(struct tfc__timer *timer)
+static void peer_on_timeout(struct tfc__timer *timer)
 {
 	struct tfc__peer *peer = tfc__container_of(timer, struct tfc__peer, patience);
 	tfc_error why = TFC_ERROR_INIT;
@@ -157,7 +157,7 @@ static void peer_timed_out(struct tfc__timer *timer)
 		tfc__fail(&why, TFC_ETIMEDOUT, "transport", 0,
 			  "cannot connect to \"%.120s\": no response within %u.%u s", peer->dialed,
 			  peer->timeout_ms / 1000, peer->timeout_ms % 1000 / 100);
-	tfc__peer_go_down(peer, &why);
+	tfc__peer_end(peer, &why);
 }
 
 void tfc__peer_close(struct tfc__peer *peer)
@@ -165,7 +165,7 @@ void tfc__peer_close(struct tfc__peer *peer)
 	if (!peer)
 		return;
 	if (peer->listener)
-		tfc__listener_forget(peer);
+		tfc__listener_remove_peer(peer);
 	if (peer->watch)
 		*peer->watch = NULL;
 	tfc__timer_cancel(&peer->patience);
@@ -179,7 +179,7 @@ void tfc__peer_close(struct tfc__peer *peer)
 
 /* ---- identity */
 
-static bool is_listed(const tfc_pipe_info *info, const uint32_t *groups, uint32_t count)
+static bool is_in_groups(const tfc_pipe_info *info, const uint32_t *groups, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		if (info->gid == groups[i])
@@ -192,7 +192,7 @@ static bool is_listed(const tfc_pipe_info *info, const uint32_t *groups, uint32_
 }
 
 /* Without a key: the own user and root are nodes, members of a listed group are submitters. */
-static int identify_user(struct tfc__peer *peer, const tfc_pipe_info *info, tfc_error *error)
+static int peer_identify_user(struct tfc__peer *peer, const tfc_pipe_info *info, tfc_error *error)
 {
 	const struct tfc__peer_listener *listener = peer->listener;
 	peer->id.role = TFC__KEY_NODE;
@@ -208,7 +208,7 @@ static int identify_user(struct tfc__peer *peer, const tfc_pipe_info *info, tfc_
 	if (info->uid == 0 || info->uid == geteuid())
 		return TFC_OK;
 	peer->id.role = TFC__KEY_SUBMIT;
-	if (!listener || is_listed(info, listener->groups, listener->group_count))
+	if (!listener || is_in_groups(info, listener->groups, listener->group_count))
 		return TFC_OK;
 	return tfc__fail(error, TFC_EACCES, "transport", 0,
 			 "user %u has no permission to connect: neither the node's user, nor root, "
@@ -226,7 +226,7 @@ int tfc__peer_identify(struct tfc__peer *peer, tfc_error *error)
 	snprintf(peer->id.address, sizeof(peer->id.address), "%s", info.address);
 	peer->id.uid = peer->id.gid = UINT32_MAX;
 	if (!peer->is_noise)
-		return identify_user(peer, &info, error);
+		return peer_identify_user(peer, &info, error);
 	if (!key)
 		return TFC_OK; /* the handshake has not shown the key yet */
 	peer->id.role = key->role;
@@ -238,12 +238,12 @@ int tfc__peer_identify(struct tfc__peer *peer, tfc_error *error)
 
 /* ---- callbacks of the channel */
 
-static void on_up(void *user)
+static void peer_on_up(void *user)
 {
 	struct tfc__peer *peer = user;
 	tfc_error error = TFC_ERROR_INIT;
 	int code = peer->failure.code ? peer->failure.code : tfc__peer_identify(peer, &error);
-	if (code == TFC_OK && join_quota(peer, &error) < 0) {
+	if (code == TFC_OK && peer_join_quota(peer, &error) < 0) {
 		/* Sends the reason before the connection is closed. */
 		struct tfc__buf message = {0};
 		tfc__rpc_write_refusal(&message, &error);
@@ -251,54 +251,54 @@ static void on_up(void *user)
 			tfc__buf_fini(&message);
 		else
 			tfc__channel_send(peer->channel, &message);
-		broken(peer, &error);
+		peer_on_broken(peer, &error);
 		return;
 	}
 	if (code == TFC_OK && tfc__rpc_open(peer->ctx, &rpc_ops, peer, &peer->rpc) < 0)
 		code = tfc__fail_nomem(&error, "transport");
 	if (code < 0) {
-		broken(peer, &error);
+		peer_on_broken(peer, &error);
 		return;
 	}
 	tfc__timer_cancel(&peer->patience);
 	if (peer->listener)
-		tfc__listener_hand_over(peer);
+		tfc__listener_deliver(peer);
 	else if (peer->ops->up)
 		peer->ops->up(peer, peer->user);
 }
 
-static void on_message(void *user, const void *data, size_t len)
+static void peer_on_message(void *user, const void *data, size_t len)
 {
 	struct tfc__peer *peer = user;
 	if (peer->rpc)
 		tfc__rpc_feed(peer->rpc, data, len);
 }
 
-static void on_refused(void *user, const void *begin, size_t len, const tfc_error *error)
+static void peer_on_refused(void *user, const void *begin, size_t len, const tfc_error *error)
 {
 	struct tfc__peer *peer = user;
 	if (peer->rpc)
 		tfc__rpc_refuse_large(peer->rpc, begin, len, error);
 }
 
-static void on_room(void *user)
+static void peer_on_room(void *user)
 {
 	struct tfc__peer *peer = user;
 	if (peer->rpc)
 		tfc__rpc_room(peer->rpc);
 }
 
-static void on_down(void *user, const tfc_error *why)
+static void peer_on_down(void *user, const tfc_error *why)
 {
 	struct tfc__peer *peer = user;
-	tfc_error said = peer->failure.code ? peer->failure : *why;
-	if (!peer->rpc && peer->dialed[0] && !strstr(said.text, peer->dialed))
-		tfc__fail_prefix(&said, said.code, "%.100s: ", peer->dialed);
-	tfc__peer_go_down(peer, &said);
+	tfc_error failure = peer->failure.code ? peer->failure : *why;
+	if (!peer->rpc && peer->dialed[0] && !strstr(failure.text, peer->dialed))
+		tfc__fail_prefix(&failure, failure.code, "%.100s: ", peer->dialed);
+	tfc__peer_end(peer, &failure);
 }
 
-const struct tfc__channel_ops tfc__peer_channel_ops = {on_up, on_message, on_refused, on_room,
-						       on_down};
+const struct tfc__channel_ops tfc__peer_channel_ops = {peer_on_up, peer_on_message, peer_on_refused,
+						       peer_on_room, peer_on_down};
 
 /* ---- dialing */
 
@@ -311,8 +311,8 @@ struct tfc__peer *tfc__peer_new(tfc_ctx *ctx, uint32_t timeout_ms)
 	peer->timeout_ms = timeout_ms ? timeout_ms : TIMEOUT_MS;
 	peer->id.uid = peer->id.gid = UINT32_MAX;
 	tfc__list_init(&peer->link);
-	tfc__work_init(&peer->checking, ctx, check_connection);
-	tfc__timer_init(&peer->patience, ctx, peer_timed_out);
+	tfc__work_init(&peer->checking, ctx, peer_on_check);
+	tfc__timer_init(&peer->patience, ctx, peer_on_timeout);
 	tfc__timer_set(&peer->patience, tfc__now() + peer->timeout_ms * TFC__MS);
 	return peer;
 }
@@ -332,7 +332,7 @@ bool tfc__peer_is_exposed(const char *address, bool is_noise)
 	return !is_noise && strncmp(address, "tcp:", 4) == 0;
 }
 
-static int dial_peer(struct tfc__peer *peer, const struct tfc__dial_options *options,
+static int peer_dial(struct tfc__peer *peer, const struct tfc__dial_options *options,
 		     tfc_error *error)
 {
 	struct tfc__channel_options channel = {.is_dialer = true};
@@ -376,7 +376,7 @@ int tfc__peer_dial(tfc_ctx *ctx, const struct tfc__dial_options *options,
 	peer->ops = ops;
 	peer->user = user;
 	snprintf(peer->dialed, sizeof(peer->dialed), "%s", options->address);
-	int code = dial_peer(peer, options, error);
+	int code = peer_dial(peer, options, error);
 	if (code < 0) {
 		tfc__peer_close(peer);
 		return code;

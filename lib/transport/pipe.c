@@ -21,7 +21,7 @@ struct tfc_listener {
 	void *user;
 };
 
-static void report(struct tfc__work *work)
+static void pipe_report_events(struct tfc__work *work)
 {
 	tfc_pipe *pipe = tfc__container_of(work, tfc_pipe, work);
 	uint32_t events = pipe->pending_events;
@@ -30,17 +30,17 @@ static void report(struct tfc__work *work)
 		pipe->fn(pipe->user, events);
 }
 
-static tfc_pipe *new_pipe(tfc_ctx *ctx, const struct tfc__transport *transport)
+static tfc_pipe *pipe_new(tfc_ctx *ctx, const struct tfc__transport *transport)
 {
 	tfc_pipe *pipe = calloc(1, sizeof(*pipe));
 	if (!pipe)
 		return NULL;
 	pipe->transport = transport;
-	tfc__work_init(&pipe->work, ctx, report);
+	tfc__work_init(&pipe->work, ctx, pipe_report_events);
 	return pipe;
 }
 
-static void report_later(tfc_pipe *pipe, uint32_t events)
+static void pipe_report_later(tfc_pipe *pipe, uint32_t events)
 {
 	pipe->pending_events |= events;
 	tfc__work_schedule(&pipe->work);
@@ -53,7 +53,7 @@ void tfc_pipe_ready(tfc_pipe *pipe, uint32_t events)
 	if (pipe->transport->is_level && pipe->fn)
 		pipe->fn(pipe->user, events);
 	else
-		report_later(pipe, events);
+		pipe_report_later(pipe, events);
 }
 
 int tfc__pipe_dial(tfc_ctx *ctx, const char *address, uint32_t flags, tfc__pipe_fn fn, void *user,
@@ -63,7 +63,7 @@ int tfc__pipe_dial(tfc_ctx *ctx, const char *address, uint32_t flags, tfc__pipe_
 	int code = tfc__transport_find(ctx, address, error, &transport);
 	if (code < 0)
 		return code;
-	tfc_pipe *pipe = new_pipe(ctx, transport);
+	tfc_pipe *pipe = pipe_new(ctx, transport);
 	if (!pipe)
 		return tfc__fail_nomem(error, "transport");
 	code = transport->ops.dial(transport->impl, address, flags, pipe, &pipe->impl, error);
@@ -72,12 +72,12 @@ int tfc__pipe_dial(tfc_ctx *ctx, const char *address, uint32_t flags, tfc__pipe_
 		free(pipe);
 		return code;
 	}
-	tfc__pipe_take(pipe, fn, user);
+	tfc__pipe_set_owner(pipe, fn, user);
 	*ret_pipe = pipe;
 	return TFC_OK;
 }
 
-void tfc__pipe_take(tfc_pipe *pipe, tfc__pipe_fn fn, void *user)
+void tfc__pipe_set_owner(tfc_pipe *pipe, tfc__pipe_fn fn, void *user)
 {
 	pipe->fn = fn;
 	pipe->user = user;
@@ -116,7 +116,7 @@ bool tfc__pipe_is_drained(const tfc_pipe *pipe, size_t requested, int64_t got)
 void tfc__pipe_again(tfc_pipe *pipe)
 {
 	if (!pipe->transport->is_level)
-		report_later(pipe, TFC_PIPE_EVENT_READABLE);
+		pipe_report_later(pipe, TFC_PIPE_EVENT_READABLE);
 }
 
 void tfc__pipe_close(tfc_pipe *pipe)
@@ -134,7 +134,7 @@ int tfc_listener_accept(tfc_listener *listener, void *pipe_impl, tfc_pipe **ret_
 {
 	if (!listener || !ret_pipe)
 		return TFC_EINVAL;
-	tfc_pipe *pipe = new_pipe(listener->ctx, listener->transport);
+	tfc_pipe *pipe = pipe_new(listener->ctx, listener->transport);
 	if (!pipe)
 		return TFC_ENOMEM;
 	pipe->impl = pipe_impl;
@@ -145,7 +145,7 @@ int tfc_listener_accept(tfc_listener *listener, void *pipe_impl, tfc_pipe **ret_
 	}
 	*ret_pipe = pipe;
 	/* it may have become readable before it had an owner */
-	report_later(pipe, TFC_PIPE_EVENT_READABLE | TFC_PIPE_EVENT_WRITABLE);
+	pipe_report_later(pipe, TFC_PIPE_EVENT_READABLE | TFC_PIPE_EVENT_WRITABLE);
 	return TFC_OK;
 }
 

@@ -42,7 +42,7 @@ int tfc__transport_traits(tfc_ctx *ctx, const char *address, tfc_error *error,
 			  uint32_t *ret_traits);
 
 /* Sets the callback of an accepted pipe and the owner's `user`. */
-void tfc__pipe_take(tfc_pipe *pipe, tfc__pipe_fn fn, void *user);
+void tfc__pipe_set_owner(tfc_pipe *pipe, tfc__pipe_fn fn, void *user);
 
 /* As tfc_transport_ops documents them. */
 int tfc__pipe_describe(tfc_pipe *pipe, tfc_error *error, tfc_pipe_info *ret_info);
@@ -59,8 +59,9 @@ void tfc__pipe_close(tfc_pipe *pipe); /* NULL is a no-op */
 
 /* ---- listeners */
 
-/* Reports a connection. On TFC_OK the callee owns the pipe and calls tfc__pipe_take; otherwise the
- * transport closes the connection. The callee must not close the listener or the pipe inside. */
+/* Reports a connection. On TFC_OK the callee owns the pipe and calls tfc__pipe_set_owner; otherwise
+ * the transport closes the connection. The callee must not close the listener or the pipe inside.
+ */
 typedef int (*tfc__listener_pipe_fn)(void *user, tfc_pipe *pipe);
 
 int tfc__listener_open(tfc_ctx *ctx, const char *address, uint32_t flags, tfc__listener_pipe_fn fn,

@@ -17,8 +17,8 @@ static const struct tfc__quota_limits defaults = {
 	.connection_bytes = UINT64_C(1) << 20,
 };
 
-static bool has_bytes(const struct tfc__quota *quota, const struct tfc__quota_key *key,
-		      uint64_t len)
+static bool quota_has_bytes(const struct tfc__quota *quota, const struct tfc__quota_key *key,
+			    uint64_t len)
 {
 	return quota->bytes + len <= quota->limits.bytes &&
 	       key->bytes + len <= quota->limits.key_bytes;
@@ -26,7 +26,7 @@ static bool has_bytes(const struct tfc__quota *quota, const struct tfc__quota_ke
 
 /* ---- waiting for room */
 
-static void stop_waiting(struct tfc__quota_share *share)
+static void quota_stop_waiting(struct tfc__quota_share *share)
 {
 	if (tfc__list_is_empty(&share->waiting))
 		return;
@@ -38,13 +38,13 @@ static void stop_waiting(struct tfc__quota_share *share)
  * Wakes one share at a time, so that it uses the room before the next one is woken. Keys are served
  * round-robin: the chosen key moves to the end of the list.
  */
-static void wake_one(struct tfc__work *work)
+static void quota_on_wake(struct tfc__work *work)
 {
 	struct tfc__quota *quota = tfc__container_of(work, struct tfc__quota, wake);
 	struct tfc__quota_share *share = NULL;
 	TFC__LIST_EACH (link, &quota->keys) {
 		struct tfc__quota_key *key = tfc__container_of(link, struct tfc__quota_key, link);
-		if (tfc__list_is_empty(&key->waiting) || !has_bytes(quota, key, 1))
+		if (tfc__list_is_empty(&key->waiting) || !quota_has_bytes(quota, key, 1))
 			continue;
 		tfc__list_remove(link);
 		tfc__list_append(&quota->keys, link);
@@ -53,7 +53,7 @@ static void wake_one(struct tfc__work *work)
 	}
 	if (!share)
 		return;
-	stop_waiting(share);
+	quota_stop_waiting(share);
 	if (quota->waiting)
 		tfc__work_schedule(&quota->wake);
 	share->room(share);
@@ -62,7 +62,7 @@ static void wake_one(struct tfc__work *work)
 bool tfc__quota_has_room(struct tfc__quota_share *share)
 {
 	struct tfc__quota *quota = share->quota;
-	if (!quota || has_bytes(quota, share->key, 1))
+	if (!quota || quota_has_bytes(quota, share->key, 1))
 		return true;
 	if (tfc__list_is_empty(&share->waiting)) {
 		tfc__list_append(&share->key->waiting, &share->waiting);
@@ -73,7 +73,7 @@ bool tfc__quota_has_room(struct tfc__quota_share *share)
 
 /* ---- bytes */
 
-static void release_bytes(struct tfc__quota_share *share, uint64_t len)
+static void quota_release_bytes(struct tfc__quota_share *share, uint64_t len)
 {
 	share->quota->bytes -= len;
 	share->key->bytes -= len;
@@ -90,13 +90,13 @@ void tfc__quota_set_bytes(struct tfc__quota_share *share, uint64_t bytes)
 	share->bytes = bytes;
 	quota->bytes += bytes;
 	share->key->bytes += bytes;
-	release_bytes(share, before);
+	quota_release_bytes(share, before);
 }
 
 int tfc__quota_check(const struct tfc__quota_share *share, uint64_t len, tfc_error *error)
 {
 	const struct tfc__quota *quota = share->quota;
-	if (!quota || has_bytes(quota, share->key, len))
+	if (!quota || quota_has_bytes(quota, share->key, len))
 		return TFC_OK;
 	if (quota->bytes + len > quota->limits.bytes)
 		return tfc__fail(error, TFC_EAGAIN, "transport", 0,
@@ -154,7 +154,7 @@ void tfc__quota_end_request(struct tfc__quota_share *share, size_t len)
 	share->requests--;
 	share->key->requests--;
 	share->quota->requests--;
-	release_bytes(share, TFC__QUOTA_REQUEST_BYTES + (uint64_t)len);
+	quota_release_bytes(share, TFC__QUOTA_REQUEST_BYTES + (uint64_t)len);
 }
 
 int tfc__quota_resize_request(struct tfc__quota_share *share, size_t from, size_t to,
@@ -167,7 +167,7 @@ int tfc__quota_resize_request(struct tfc__quota_share *share, size_t from, size_
 		return code;
 	share->quota->bytes += to;
 	share->key->bytes += to;
-	release_bytes(share, from);
+	quota_release_bytes(share, from);
 	return TFC_OK;
 }
 
@@ -219,7 +219,7 @@ void tfc__quota_leave(struct tfc__quota_share *share)
 	struct tfc__quota_key *key = share->key;
 	if (!quota)
 		return;
-	stop_waiting(share);
+	quota_stop_waiting(share);
 	tfc__quota_set_bytes(share, 0);
 	quota->connections--;
 	if (--key->connections == 0) {
@@ -236,7 +236,7 @@ void tfc__quota_init(struct tfc__quota *quota, tfc_ctx *ctx, const struct tfc__q
 	struct tfc__quota_limits *own = &quota->limits;
 	*quota = (struct tfc__quota){.limits = *limits};
 	tfc__list_init(&quota->keys);
-	tfc__work_init(&quota->wake, ctx, wake_one);
+	tfc__work_init(&quota->wake, ctx, quota_on_wake);
 	if (!own->connections)
 		own->connections = defaults.connections;
 	if (!own->key_connections)

@@ -11,7 +11,7 @@ struct transports {
 	struct tfc__link list;
 };
 
-static void free_all(void *slot, bool is_forked)
+static void free_transports(void *slot, bool is_forked)
 {
 	struct transports *all = slot;
 	TFC__LIST_EACH (link, &all->list) {
@@ -49,8 +49,8 @@ static struct tfc__transport *add_transport(struct transports *all, const tfc_tr
 	return one;
 }
 
-static bool add_builtin(tfc_ctx *ctx, struct transports *all,
-			const struct tfc__builtin_transport *builtin)
+static bool add_builtin_transport(tfc_ctx *ctx, struct transports *all,
+				  const struct tfc__builtin_transport *builtin)
 {
 	void *impl = builtin->open ? builtin->open(ctx) : ctx;
 	struct tfc__transport *one = impl ? add_transport(all, builtin->ops, impl) : NULL;
@@ -74,12 +74,12 @@ static struct transports *transports_of(tfc_ctx *ctx)
 		return NULL;
 	tfc__list_init(&all->list);
 	for (const struct tfc__builtin_transport *one = tfc__builtin_transports; one->ops; one++) {
-		if (!add_builtin(ctx, all, one)) {
-			free_all(all, false);
+		if (!add_builtin_transport(ctx, all, one)) {
+			free_transports(all, false);
 			return NULL;
 		}
 	}
-	tfc__ctx_set_slot(ctx, TFC__SLOT_TRANSPORTS, all, free_all);
+	tfc__ctx_set_slot(ctx, TFC__SLOT_TRANSPORTS, all, free_transports);
 	return all;
 }
 

@@ -34,8 +34,8 @@ struct tfc__resolve {
 
 /* ---- the helper program */
 
-static int run_program(tfc_ctx *ctx, struct tfc__resolve *resolve, const char *program,
-		       tfc_error *error)
+static int run_resolver(tfc_ctx *ctx, struct tfc__resolve *resolve, const char *program,
+			tfc_error *error)
 {
 	char *const argv[] = {(char *)PROGRAM, (char *)resolve->host->name, NULL};
 	int ends[2];
@@ -50,7 +50,7 @@ static int run_program(tfc_ctx *ctx, struct tfc__resolve *resolve, const char *p
 }
 
 /* The host may have reaped the program already; then there is nothing to wait for. */
-static void reap(struct tfc__resolve *resolve)
+static void reap_resolver(struct tfc__resolve *resolve)
 {
 	if (!resolve->pid)
 		return;
@@ -67,7 +67,7 @@ static void reap(struct tfc__resolve *resolve)
 
 /* ---- its output: one address per line, or "!" and a reason; then "." */
 
-static int read_response(struct tfc__resolve *resolve, tfc_error *error)
+static int read_addresses(struct tfc__resolve *resolve, tfc_error *error)
 {
 	struct tfc__tcp_host *host = resolve->host;
 	char *rest = resolve->text.bytes;
@@ -84,7 +84,7 @@ static int read_response(struct tfc__resolve *resolve, tfc_error *error)
 			 "cannot resolve host name \"%.80s\": it has no address", host->name);
 }
 
-static void on_text(struct tfc__io *io, uint32_t events)
+static void on_resolver_output(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__resolve *resolve = tfc__container_of(io, struct tfc__resolve, io);
 	struct resolve_text *text = &resolve->text;
@@ -100,8 +100,8 @@ static void on_text(struct tfc__io *io, uint32_t events)
 	if (count > 0 && !is_full && !is_complete)
 		return;
 	tfc__io_close(&resolve->io);
-	reap(resolve);
-	int code = read_response(resolve, &error);
+	reap_resolver(resolve);
+	int code = read_addresses(resolve, &error);
 	resolve->fn(resolve->user, code < 0 ? &error : NULL); /* `resolve` may be closed now */
 }
 
@@ -123,10 +123,10 @@ int tfc__resolve_open(tfc_ctx *ctx, struct tfc__tcp_host *host, tfc__resolve_fn 
 	resolve->fn = fn;
 	resolve->user = user;
 	resolve->fd.fd = -1;
-	code = run_program(ctx, resolve, program, error);
+	code = run_resolver(ctx, resolve, program, error);
 	free(program);
 	if (code == TFC_OK) {
-		code = tfc__io_open(&resolve->io, ctx, resolve->fd.fd, EPOLLIN, on_text);
+		code = tfc__io_open(&resolve->io, ctx, resolve->fd.fd, EPOLLIN, on_resolver_output);
 		if (code < 0)
 			*error = *tfc__ctx_error(ctx);
 	}
@@ -143,7 +143,7 @@ void tfc__resolve_close(struct tfc__resolve *resolve)
 	if (!resolve)
 		return;
 	tfc__io_close(&resolve->io);
-	reap(resolve);
+	reap_resolver(resolve);
 	tfc__fd_close(&resolve->fd);
 	free(resolve);
 }

@@ -11,7 +11,7 @@
 
 /* ---- connections */
 
-static uint32_t interest(uint32_t wanted)
+static uint32_t epoll_interest(uint32_t wanted)
 {
 	return (wanted & TFC_PIPE_EVENT_READABLE ? EPOLLIN : 0) |
 	       (wanted & TFC_PIPE_EVENT_WRITABLE ? EPOLLOUT : 0);
@@ -19,7 +19,7 @@ static uint32_t interest(uint32_t wanted)
 
 /* epoll reports a hang-up even if no event is wanted, and would do so in every turn. With no event
  * wanted the descriptor is therefore not watched any more. */
-static void on_event(struct tfc__io *io, uint32_t events)
+static void socket_on_event(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__socket *socket = tfc__container_of(io, struct tfc__socket, io);
 	uint32_t reported = (events & EPOLLIN ? TFC_PIPE_EVENT_READABLE : 0) |
@@ -46,7 +46,8 @@ int tfc__socket_start(struct tfc__socket *socket, int fd, tfc_error *error)
 	if (socket->fd.fd < 0)
 		tfc__fd_note(socket->ctx, &socket->fd, fd);
 	socket->is_connected = true;
-	int code = tfc__io_open(&socket->io, socket->ctx, fd, interest(socket->wanted), on_event);
+	int code = tfc__io_open(&socket->io, socket->ctx, fd, epoll_interest(socket->wanted),
+				socket_on_event);
 	if (code < 0)
 		*error = *tfc__ctx_error(socket->ctx);
 	return code;
@@ -59,7 +60,7 @@ void tfc__socket_fini(struct tfc__socket *socket)
 }
 
 /* The result of a call that moved no byte: 0, or a failure. */
-static int64_t not_moved(int sys_errno, tfc_error *error)
+static int64_t socket_io_result(int sys_errno, tfc_error *error)
 {
 	if (sys_errno == EAGAIN || sys_errno == EWOULDBLOCK || sys_errno == EINTR)
 		return 0;
@@ -72,7 +73,7 @@ static int64_t not_moved(int sys_errno, tfc_error *error)
 }
 
 /* A socket that is not connected: 0 while it connects, else the failure. */
-static int64_t not_connected(const struct tfc__socket *socket, tfc_error *error)
+static int64_t socket_connect_result(const struct tfc__socket *socket, tfc_error *error)
 {
 	if (socket->failure.code < 0)
 		*error = socket->failure;
@@ -83,10 +84,10 @@ int64_t tfc__socket_read(void *pipe_impl, void *data, size_t len, tfc_error *err
 {
 	struct tfc__socket *socket = pipe_impl;
 	if (!socket->is_connected)
-		return not_connected(socket, error);
+		return socket_connect_result(socket, error);
 	ssize_t count = recv(socket->fd.fd, data, len, 0);
 	if (count < 0)
-		return not_moved(errno, error);
+		return socket_io_result(errno, error);
 	if (count == 0)
 		return tfc__fail(error, TFC_ELOST, "transport", 0,
 				 "the peer closed the connection");
@@ -97,9 +98,9 @@ int64_t tfc__socket_write(void *pipe_impl, const void *data, size_t len, tfc_err
 {
 	struct tfc__socket *socket = pipe_impl;
 	if (!socket->is_connected)
-		return not_connected(socket, error);
+		return socket_connect_result(socket, error);
 	ssize_t count = send(socket->fd.fd, data, len, MSG_NOSIGNAL);
-	return count < 0 ? not_moved(errno, error) : count;
+	return count < 0 ? socket_io_result(errno, error) : count;
 }
 
 void tfc__socket_want(void *pipe_impl, uint32_t events)
@@ -112,9 +113,10 @@ void tfc__socket_want(void *pipe_impl, uint32_t events)
 		return;
 	/* a failure (no memory for the watch) is noticed by the next read */
 	if (socket->io.ctx)
-		tfc__io_set(&socket->io, interest(events));
+		tfc__io_set(&socket->io, epoll_interest(events));
 	else
-		tfc__io_open(&socket->io, socket->ctx, socket->fd.fd, interest(events), on_event);
+		tfc__io_open(&socket->io, socket->ctx, socket->fd.fd, epoll_interest(events),
+			     socket_on_event);
 }
 
 /* ---- listeners */
@@ -137,7 +139,7 @@ static void resume_listener(struct tfc__timer *timer)
 
 /* accept(2) also reports errors of the connection that it would have returned. They do not concern
  * the next connection. */
-static bool is_of_one(int sys_errno)
+static bool is_connection_error(int sys_errno)
 {
 	switch (sys_errno) {
 	case ECONNABORTED:
@@ -157,7 +159,7 @@ static bool is_of_one(int sys_errno)
 	}
 }
 
-static void on_connections(struct tfc__io *io, uint32_t events)
+static void listener_on_connections(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__socket_listener *listener = tfc__container_of(io, struct tfc__socket_listener,
 								  io);
@@ -169,7 +171,7 @@ static void on_connections(struct tfc__io *io, uint32_t events)
 				 SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 			return;
-		if (fd < 0 && is_of_one(errno))
+		if (fd < 0 && is_connection_error(errno))
 			continue;
 		if (fd < 0) {
 			pause_listener(listener, errno);
@@ -190,7 +192,7 @@ int tfc__socket_listener_open(struct tfc__socket_listener *listener, tfc_ctx *ct
 	*listener = (struct tfc__socket_listener){.ctx = ctx, .listener = of, .ops = ops};
 	tfc__fd_note(ctx, &listener->fd, fd);
 	tfc__timer_init(&listener->pause, ctx, resume_listener);
-	int code = tfc__io_open(&listener->io, ctx, fd, EPOLLIN, on_connections);
+	int code = tfc__io_open(&listener->io, ctx, fd, EPOLLIN, listener_on_connections);
 	if (code < 0)
 		*error = *tfc__ctx_error(ctx);
 	return code;

@@ -28,7 +28,7 @@ struct outgoing {
 	bool is_begun;
 };
 
-static int fail_nomem(struct tfc__channel *channel)
+static int stream_fail_nomem(struct tfc__channel *channel)
 {
 	return tfc__channel_fail(channel, TFC_ENOMEM, "out of memory");
 }
@@ -38,7 +38,7 @@ static int fail_nomem(struct tfc__channel *channel)
 int tfc__stream_put(struct tfc__channel *channel, const void *data, size_t len)
 {
 	tfc__buf_add(&channel->out, data, len);
-	return channel->out.is_failed ? fail_nomem(channel) : TFC_OK;
+	return channel->out.is_failed ? stream_fail_nomem(channel) : TFC_OK;
 }
 
 void tfc__stream_queue(struct tfc__channel *channel, struct tfc__buf *message)
@@ -53,7 +53,7 @@ void tfc__stream_queue(struct tfc__channel *channel, struct tfc__buf *message)
 			tfc__channel_fail(channel, TFC_ETOOBIG, "message exceeds %u bytes",
 					  TFC__RPC_MESSAGE_MAX);
 		else
-			fail_nomem(channel);
+			stream_fail_nomem(channel);
 		return;
 	}
 	one->message = *message;
@@ -77,7 +77,7 @@ static void free_outgoing(struct tfc__channel *channel, struct outgoing *one)
 static int encode_plain(struct tfc__channel *channel, struct outgoing *one, size_t len)
 {
 	uint8_t head[HEAD];
-	put_length(head, one->message.len);
+	write_length(head, one->message.len);
 	if (!one->is_begun)
 		tfc__stream_put(channel, head, HEAD);
 	return len ? tfc__stream_put(channel, one->message.data + one->at, len)
@@ -89,8 +89,8 @@ static int encode_sealed(struct tfc__channel *channel, struct outgoing *one, siz
 	size_t sealed = len + TFC__NOISE_TAG;
 	uint8_t *at = (uint8_t *)tfc__buf_reserve(&channel->out, HEAD + sealed);
 	if (!at)
-		return fail_nomem(channel);
-	put_length(at, sealed);
+		return stream_fail_nomem(channel);
+	write_length(at, sealed);
 	const char *plain = len ? one->message.data + one->at : "";
 	int code = tfc__noise_seal(&channel->sending, plain, len, at + HEAD);
 	if (code < 0)
@@ -119,7 +119,7 @@ static int encode_chunk(struct tfc__channel *channel, struct outgoing *one)
 
 /* Whether the channel stops reading because the dialer sends requests and does not read the
  * responses. Only the acceptor stops: otherwise both ends could wait for each other. */
-static bool is_full(const struct tfc__channel *channel)
+static bool stream_is_paused(const struct tfc__channel *channel)
 {
 	uint64_t max = channel->share ? channel->share->quota->limits.connection_bytes : UNREAD_MAX;
 	return !channel->options.is_dialer && channel->queued > max;
@@ -139,10 +139,11 @@ void tfc__stream_account(struct tfc__channel *channel)
 							     channel->partial.len);
 }
 
-static void want(struct tfc__channel *channel, uint32_t events)
+static void stream_await(struct tfc__channel *channel, uint32_t events)
 {
-	tfc__pipe_want(channel->pipe, events | (is_full(channel) ? 0 : TFC_PIPE_EVENT_READABLE));
-	if (channel->has_unread && !is_full(channel))
+	tfc__pipe_want(channel->pipe,
+		       events | (stream_is_paused(channel) ? 0 : TFC_PIPE_EVENT_READABLE));
+	if (channel->has_unread && !stream_is_paused(channel))
 		tfc__work_schedule(&channel->work);
 }
 
@@ -173,7 +174,7 @@ int tfc__stream_write(struct tfc__channel *channel)
 		if (code < 0)
 			return code;
 		if (!len) {
-			want(channel, 0);
+			stream_await(channel, 0);
 			return TFC_OK;
 		}
 		int64_t count = tfc__pipe_write(channel->pipe, out->data + channel->out_at, len,
@@ -193,31 +194,25 @@ int tfc__stream_write(struct tfc__channel *channel)
 	if (written >= TURN_MAX)
 		tfc__work_schedule(&channel->work);
 	else
-		want(channel, TFC_PIPE_EVENT_WRITABLE);
+		stream_await(channel, TFC_PIPE_EVENT_WRITABLE);
 	return TFC_OK;
 }
 
 /* ---- receiving */
 
-static int deliver(struct tfc__channel *channel, const void *data, size_t len)
-{
-	channel->ops->message(channel->user, data, len);
-	return TFC_OK;
-}
-
-static int fail_large(struct tfc__channel *channel)
+static int stream_fail_large(struct tfc__channel *channel)
 {
 	return tfc__channel_fail(channel, TFC_ETOOBIG,
 				 "the peer sent a message of more than %u bytes",
 				 TFC__RPC_MESSAGE_MAX);
 }
 
-static int keep_chunk(struct tfc__channel *channel, const char *data, size_t len)
+static int stream_keep_chunk(struct tfc__channel *channel, const char *data, size_t len)
 {
 	struct tfc__buf *partial = &channel->partial;
-	channel->come += len;
-	if (channel->come > TFC__RPC_MESSAGE_MAX)
-		return fail_large(channel);
+	channel->received += len;
+	if (channel->received > TFC__RPC_MESSAGE_MAX)
+		return stream_fail_large(channel);
 	if (channel->refusal.code)
 		return TFC_OK;
 	tfc__stream_account(channel);
@@ -233,40 +228,42 @@ static int keep_chunk(struct tfc__channel *channel, const char *data, size_t len
 		return TFC_OK;
 	}
 	tfc__buf_add(partial, data, len);
-	return partial->is_failed ? fail_nomem(channel) : TFC_OK;
+	return partial->is_failed ? stream_fail_nomem(channel) : TFC_OK;
 }
 
-static int on_chunk(struct tfc__channel *channel, const char *data, size_t len, bool is_last)
+static int stream_on_chunk(struct tfc__channel *channel, const char *data, size_t len, bool is_last)
 {
-	if (is_last && !channel->come)
-		return deliver(channel, data, len);
-	int code = keep_chunk(channel, data, len);
+	if (is_last && !channel->received) { /* the whole message: it is not copied */
+		channel->ops->message(channel->user, data, len);
+		return TFC_OK;
+	}
+	int code = stream_keep_chunk(channel, data, len);
 	if (code < 0 || !is_last)
 		return code;
 	struct tfc__buf whole = channel->partial;
 	tfc_error refusal = channel->refusal;
 	channel->partial = (struct tfc__buf){0};
-	channel->come = 0;
+	channel->received = 0;
 	channel->refusal.code = 0;
 	tfc__stream_account(channel);
 	if (refusal.code)
 		channel->ops->refused(channel->user, channel->begin, sizeof(channel->begin),
 				      &refusal);
 	else
-		deliver(channel, whole.data, whole.len);
+		channel->ops->message(channel->user, whole.data, whole.len);
 	tfc__buf_fini(&whole);
 	return TFC_OK;
 }
 
 /* Returns 1 if a chunk was passed on, 0 if it is not complete yet. */
-static int next_sealed(struct tfc__channel *channel)
+static int read_sealed_chunk(struct tfc__channel *channel)
 {
 	size_t have = channel->in.len - channel->in_at;
 	if (have < HEAD)
 		return 0;
 	size_t len = read_length((const uint8_t *)channel->in.data + channel->in_at);
 	if (len > TFC__NOISE_MESSAGE_MAX)
-		return fail_large(channel);
+		return stream_fail_large(channel);
 	if (len < TFC__NOISE_TAG)
 		return tfc__channel_fail(channel, TFC_EPARSE, "record too short");
 	if (have < HEAD + len)
@@ -276,12 +273,12 @@ static int next_sealed(struct tfc__channel *channel)
 	if (tfc__noise_open(&channel->receiving, data, len, data) < 0)
 		return tfc__channel_fail(channel, TFC_EACCES, "a message was altered in transit");
 	len -= TFC__NOISE_TAG;
-	int code = on_chunk(channel, data, len, len < CHUNK);
+	int code = stream_on_chunk(channel, data, len, len < CHUNK);
 	return code < 0 ? code : 1;
 }
 
 /* The same without Noise. A long message is passed on in chunks of whatever was received. */
-static int next_plain(struct tfc__channel *channel)
+static int read_plain_chunk(struct tfc__channel *channel)
 {
 	size_t have = channel->in.len - channel->in_at, len = channel->left;
 	if (!len) {
@@ -289,7 +286,7 @@ static int next_plain(struct tfc__channel *channel)
 			return 0;
 		len = read_length((const uint8_t *)channel->in.data + channel->in_at);
 		if (len > TFC__RPC_MESSAGE_MAX)
-			return fail_large(channel);
+			return stream_fail_large(channel);
 		have -= HEAD;
 		if (have < len && len <= READ)
 			return 0;
@@ -301,12 +298,12 @@ static int next_plain(struct tfc__channel *channel)
 		return 0;
 	const char *data = channel->in.data + channel->in_at;
 	channel->in_at += count;
-	int code = on_chunk(channel, data, count, !channel->left);
+	int code = stream_on_chunk(channel, data, count, !channel->left);
 	return code < 0 ? code : 1;
 }
 
 /* Removes what was passed on. An empty buffer is freed unless it is small. */
-static void drop_consumed(struct tfc__channel *channel)
+static void stream_drop_consumed(struct tfc__channel *channel)
 {
 	struct tfc__buf *in = &channel->in;
 	if (!channel->in_at)
@@ -322,7 +319,7 @@ static void drop_consumed(struct tfc__channel *channel)
 /* Bytes stay in the pipe until tfc__stream_write has made room. */
 static bool wait_for_reader(struct tfc__channel *channel)
 {
-	channel->has_unread = is_full(channel);
+	channel->has_unread = stream_is_paused(channel);
 	return channel->has_unread;
 }
 
@@ -333,22 +330,22 @@ int tfc__stream_read(struct tfc__channel *channel)
 			return TFC_OK;
 		char *at = tfc__buf_reserve(&channel->in, READ);
 		if (!at)
-			return fail_nomem(channel);
+			return stream_fail_nomem(channel);
 		int64_t count = tfc__pipe_read(channel->pipe, at, READ, &channel->failure);
 		if (count < 0)
 			return (int)count;
 		tfc__buf_grow(&channel->in, (size_t)count);
 		total += (size_t)count;
 		int code = 1;
-		while (code == 1 && !is_full(channel) && !channel->is_closed)
-			code = channel->options.is_noise ? next_sealed(channel)
-							 : next_plain(channel);
+		while (code == 1 && !stream_is_paused(channel) && !channel->is_closed)
+			code = channel->options.is_noise ? read_sealed_chunk(channel)
+							 : read_plain_chunk(channel);
 		if (code < 0)
 			return code;
 		if (channel->is_closed)
 			return TFC_OK;
 		bool is_drained = tfc__pipe_is_drained(channel->pipe, READ, count);
-		drop_consumed(channel);
+		stream_drop_consumed(channel);
 		if (is_drained && !wait_for_reader(channel)) {
 			if (!channel->in.len && channel->in.capacity > KEEP)
 				tfc__buf_fini(&channel->in);

@@ -87,7 +87,7 @@ static void tcp_free_socket(struct tfc__socket *socket)
 
 static const struct tfc__socket_listener_ops listener_ops = {tcp_new_socket, tcp_free_socket};
 
-static int fail_listen(const char *address, int sys_errno, tfc_error *error)
+static int tcp_fail_listen(const char *address, int sys_errno, tfc_error *error)
 {
 	if (sys_errno == EADDRINUSE)
 		return tfc__fail(error, TFC_EBUSY, "transport", sys_errno,
@@ -103,7 +103,7 @@ static int fail_listen(const char *address, int sys_errno, tfc_error *error)
 }
 
 /* Returns the descriptor, or -1 and sets errno. */
-static int open_listener(const struct sockaddr_storage *address)
+static int tcp_open_listener(const struct sockaddr_storage *address)
 {
 	int on = 1, off = 0;
 	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -143,9 +143,9 @@ static int tcp_listen(void *impl, const char *address, uint32_t flags, tfc_liste
 	struct listener *listener = calloc(1, sizeof(*listener));
 	if (!listener)
 		return tfc__fail_nomem(error, "transport");
-	int fd = open_listener(&host.addresses[0]);
+	int fd = tcp_open_listener(&host.addresses[0]);
 	if (fd < 0) {
-		code = fail_listen(address, errno, error);
+		code = tcp_fail_listen(address, errno, error);
 		free(listener);
 		return code;
 	}

@@ -12,7 +12,7 @@
 
 #define PATIENCE (2 * TFC__SECOND) /* for one address of several */
 
-static void try_next(struct tfc__tcp *tcp);
+static void dial_next_address(struct tfc__tcp *tcp);
 
 static void end_attempt(struct tfc__tcp *tcp)
 {
@@ -46,7 +46,7 @@ static void fail_dialing(struct tfc__tcp *tcp)
 	tfc_pipe_ready(tcp->socket.pipe, TFC_PIPE_EVENT_READABLE); /* the pipe may be closed now */
 }
 
-static void note_failure(struct tfc__tcp *tcp, int sys_errno)
+static void end_failed_attempt(struct tfc__tcp *tcp, int sys_errno)
 {
 	char reason[64];
 	tfc__fail(&tcp->last, TFC_EUNREACH, "transport", sys_errno, "%s",
@@ -54,15 +54,15 @@ static void note_failure(struct tfc__tcp *tcp, int sys_errno)
 	end_attempt(tcp);
 }
 
-static void fail_attempt(struct tfc__tcp *tcp, int sys_errno)
+static void dial_after_failure(struct tfc__tcp *tcp, int sys_errno)
 {
-	note_failure(tcp, sys_errno);
-	try_next(tcp);
+	end_failed_attempt(tcp, sys_errno);
+	dial_next_address(tcp);
 }
 
 /* A connection to a local port without a listener may connect to itself (RFC 9293, section 3.5:
  * simultaneous open). */
-static bool is_own_end(int fd)
+static bool is_connected_to_itself(int fd)
 {
 	struct sockaddr_storage here = {0}, there = {0};
 	socklen_t here_len = sizeof(here), there_len = sizeof(there);
@@ -71,17 +71,17 @@ static bool is_own_end(int fd)
 	       tfc__tcp_is_equal(&here, &there);
 }
 
-static void on_outcome(struct tfc__io *io, uint32_t events)
+static void on_connect_outcome(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__tcp *tcp = tfc__container_of(io, struct tfc__tcp, connecting);
 	int fd = io->fd, sys_errno = 0;
 	socklen_t len = sizeof(sys_errno);
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &sys_errno, &len) < 0)
 		sys_errno = errno;
-	if (!sys_errno && is_own_end(fd))
+	if (!sys_errno && is_connected_to_itself(fd))
 		sys_errno = ECONNREFUSED;
 	if (sys_errno) {
-		fail_attempt(tcp, sys_errno);
+		dial_after_failure(tcp, sys_errno);
 		return;
 	}
 	tfc__timer_cancel(&tcp->patience);
@@ -94,9 +94,9 @@ static void on_outcome(struct tfc__io *io, uint32_t events)
 	tfc_pipe_ready(tcp->socket.pipe, TFC_PIPE_EVENT_READABLE | TFC_PIPE_EVENT_WRITABLE);
 }
 
-static void attempt_timed_out(struct tfc__timer *timer)
+static void on_attempt_timeout(struct tfc__timer *timer)
 {
-	fail_attempt(tfc__container_of(timer, struct tfc__tcp, patience), ETIMEDOUT);
+	dial_after_failure(tfc__container_of(timer, struct tfc__tcp, patience), ETIMEDOUT);
 }
 
 /* Returns 0 or an errno. */
@@ -110,7 +110,7 @@ static int begin_attempt(struct tfc__tcp *tcp, const struct sockaddr_storage *ad
 	if (connect(fd, (const struct sockaddr *)address, tfc__tcp_len(address)) < 0 &&
 	    errno != EINPROGRESS)
 		return errno;
-	if (tfc__io_open(&tcp->connecting, tcp->socket.ctx, fd, EPOLLOUT, on_outcome) < 0)
+	if (tfc__io_open(&tcp->connecting, tcp->socket.ctx, fd, EPOLLOUT, on_connect_outcome) < 0)
 		return ENOMEM;
 	if (tcp->next < tcp->host->count)
 		tfc__timer_set(&tcp->patience, tfc__now() + PATIENCE);
@@ -118,7 +118,7 @@ static int begin_attempt(struct tfc__tcp *tcp, const struct sockaddr_storage *ad
 }
 
 /* A loop, not a recursion, since many addresses may fail at once. */
-static void try_next(struct tfc__tcp *tcp)
+static void dial_next_address(struct tfc__tcp *tcp)
 {
 	while (tcp->next < tcp->host->count) {
 		const struct sockaddr_storage *address = &tcp->host->addresses[tcp->next++];
@@ -132,7 +132,7 @@ static void try_next(struct tfc__tcp *tcp)
 		int sys_errno = begin_attempt(tcp, address);
 		if (!sys_errno)
 			return;
-		note_failure(tcp, sys_errno);
+		end_failed_attempt(tcp, sys_errno);
 	}
 	fail_dialing(tcp);
 }
@@ -147,13 +147,13 @@ static void on_resolved(void *user, const tfc_error *error)
 		fail_dialing(tcp);
 		return;
 	}
-	try_next(tcp);
+	dial_next_address(tcp);
 }
 
 static void begin_dialing(struct tfc__work *work)
 {
 	struct tfc__tcp *tcp = tfc__container_of(work, struct tfc__tcp, beginning);
-	try_next(tcp);
+	dial_next_address(tcp);
 }
 
 struct tfc__tcp *tfc__tcp_new(tfc_ctx *ctx, tfc_pipe *pipe)
@@ -162,7 +162,7 @@ struct tfc__tcp *tfc__tcp_new(tfc_ctx *ctx, tfc_pipe *pipe)
 	if (!tcp)
 		return NULL;
 	tfc__socket_init(&tcp->socket, ctx, pipe);
-	tfc__timer_init(&tcp->patience, ctx, attempt_timed_out);
+	tfc__timer_init(&tcp->patience, ctx, on_attempt_timeout);
 	tfc__work_init(&tcp->beginning, ctx, begin_dialing);
 	return tcp;
 }

@@ -26,7 +26,7 @@ struct place {
 	char dir[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 };
 
-static int parse(const char *address, tfc_error *error, struct place *ret_place)
+static int unix_parse(const char *address, tfc_error *error, struct place *ret_place)
 {
 	const char *path = address + strlen(SCHEME);
 	struct place place = {.address.sun_family = AF_UNIX};
@@ -47,13 +47,13 @@ static int parse(const char *address, tfc_error *error, struct place *ret_place)
 	return TFC_OK;
 }
 
-static bool is_trusted(uint32_t uid)
+static bool is_trusted_user(uint32_t uid)
 {
 	return uid == 0 || uid == geteuid();
 }
 
 /* Whether only the owner of a file in the directory can replace that file. */
-static bool is_private(const struct stat *dir)
+static bool is_private_dir(const struct stat *dir)
 {
 	return !(dir->st_mode & (S_IWGRP | S_IWOTH)) || dir->st_mode & S_ISVTX;
 }
@@ -67,7 +67,7 @@ struct unix_socket {
 	uint32_t groups[TFC_PIPE_GROUPS_MAX];
 };
 
-static void read_user(struct unix_socket *one, int fd)
+static void unix_read_user(struct unix_socket *one, int fd)
 {
 	gid_t groups[TFC_PIPE_GROUPS_MAX];
 	socklen_t len = sizeof(one->user), size = sizeof(groups);
@@ -102,7 +102,7 @@ static int unix_describe(void *pipe_impl, tfc_pipe_info *info, tfc_error *error)
 
 /* ---- dialing */
 
-static int fail_dial(const char *path, int sys_errno, tfc_error *error)
+static int unix_fail_dial(const char *path, int sys_errno, tfc_error *error)
 {
 	char reason[64];
 	if (sys_errno == ENOENT || sys_errno == ECONNREFUSED)
@@ -116,15 +116,15 @@ static int fail_dial(const char *path, int sys_errno, tfc_error *error)
 
 /* If other users can write to the directory, the listener must run as this user or root: another
  * user could have created a socket there. */
-static int check_listener(const struct place *place, const struct unix_socket *one,
-			  tfc_error *error)
+static int unix_check_server(const struct place *place, const struct unix_socket *one,
+			     tfc_error *error)
 {
 	struct stat dir;
 	if (stat(place->dir, &dir) < 0)
-		return fail_dial(place->address.sun_path, errno, error);
-	bool is_owners = is_private(&dir) && !(dir.st_mode & S_ISVTX) &&
+		return unix_fail_dial(place->address.sun_path, errno, error);
+	bool is_owners = is_private_dir(&dir) && !(dir.st_mode & S_ISVTX) &&
 			 one->user.uid == dir.st_uid;
-	if (is_trusted(one->user.uid) || is_owners)
+	if (is_trusted_user(one->user.uid) || is_owners)
 		return TFC_OK;
 	return tfc__fail(
 		error, TFC_EACCES, "transport", 0,
@@ -134,7 +134,7 @@ static int check_listener(const struct place *place, const struct unix_socket *o
 }
 
 /* Connecting a unix socket never blocks; EAGAIN: the listener's backlog is full. */
-static int connect_to(struct unix_socket *one, const struct place *place, tfc_error *error)
+static int unix_connect(struct unix_socket *one, const struct place *place, tfc_error *error)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
@@ -142,10 +142,10 @@ static int connect_to(struct unix_socket *one, const struct place *place, tfc_er
 	if (connect(fd, (const struct sockaddr *)&place->address, sizeof(place->address)) < 0) {
 		int sys_errno = errno;
 		close(fd);
-		return fail_dial(place->address.sun_path, sys_errno, error);
+		return unix_fail_dial(place->address.sun_path, sys_errno, error);
 	}
-	read_user(one, fd);
-	int code = check_listener(place, one, error);
+	unix_read_user(one, fd);
+	int code = unix_check_server(place, one, error);
 	if (code < 0) {
 		close(fd);
 		return code;
@@ -157,7 +157,7 @@ static int unix_dial(void *impl, const char *address, uint32_t flags, tfc_pipe *
 		     void **ret_pipe_impl, tfc_error *error)
 {
 	struct place place;
-	int code = parse(address, error, &place);
+	int code = unix_parse(address, error, &place);
 	if (code < 0)
 		return code;
 	struct unix_socket *one = calloc(1, sizeof(*one));
@@ -165,7 +165,7 @@ static int unix_dial(void *impl, const char *address, uint32_t flags, tfc_pipe *
 		return tfc__fail_nomem(error, "transport");
 	tfc__socket_init(&one->socket, impl, pipe);
 	snprintf(one->socket.address, sizeof(one->socket.address), "%s", address);
-	code = connect_to(one, &place, error);
+	code = unix_connect(one, &place, error);
 	if (code < 0) {
 		unix_close(one);
 		return code;
@@ -191,7 +191,7 @@ static struct tfc__socket *unix_new_socket(struct tfc__socket_listener *base, in
 	if (!one)
 		return NULL;
 	tfc__socket_init(&one->socket, base->ctx, NULL);
-	read_user(one, fd);
+	unix_read_user(one, fd);
 	snprintf(one->socket.address, sizeof(one->socket.address), "unix: user %u, process %d",
 		 one->user.uid, (int)one->user.pid);
 	return &one->socket;
@@ -218,7 +218,7 @@ static int open_socket_dir(const struct place *place, bool is_shared, tfc_error 
 		return tfc__fail_errno(error, "transport", sys_errno,
 				       "cannot open directory \"%.120s\"", place->dir);
 	}
-	if (is_trusted(dir.st_uid) && is_private(&dir))
+	if (is_trusted_user(dir.st_uid) && is_private_dir(&dir))
 		return fd;
 	close(fd);
 	return tfc__fail(error, TFC_EACCES, "transport", 0,
@@ -227,7 +227,7 @@ static int open_socket_dir(const struct place *place, bool is_shared, tfc_error 
 			 place->dir);
 }
 
-static int fail_in_use(const struct place *place, tfc_error *error)
+static int unix_fail_in_use(const struct place *place, tfc_error *error)
 {
 	return tfc__fail(error, TFC_EBUSY, "transport", 0,
 			 "cannot listen on \"unix:%.120s\": another process listens there; stop it "
@@ -236,7 +236,7 @@ static int fail_in_use(const struct place *place, tfc_error *error)
 }
 
 /* Removes a socket without a listener. Any other file is left alone. */
-static int remove_stale(const struct place *place, tfc_error *error)
+static int remove_stale_socket(const struct place *place, tfc_error *error)
 {
 	struct stat there;
 	const char *path = place->address.sun_path;
@@ -257,7 +257,7 @@ static int remove_stale(const struct place *place, tfc_error *error)
 			errno == ECONNREFUSED;
 	close(fd);
 	if (!is_stale)
-		return fail_in_use(place, error);
+		return unix_fail_in_use(place, error);
 	if (unlink(path) < 0 && errno != ENOENT)
 		return tfc__fail_errno(error, "transport", errno,
 				       "cannot remove stale socket \"%.120s\"", path);
@@ -265,10 +265,10 @@ static int remove_stale(const struct place *place, tfc_error *error)
 }
 
 /* Returns the descriptor. */
-static int open_in_dir(const struct place *place, bool is_shared, tfc_error *error)
+static int unix_bind(const struct place *place, bool is_shared, tfc_error *error)
 {
 	const char *path = place->address.sun_path;
-	int code = remove_stale(place, error);
+	int code = remove_stale_socket(place, error);
 	if (code < 0)
 		return code;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -283,12 +283,12 @@ static int open_in_dir(const struct place *place, bool is_shared, tfc_error *err
 	if (fd >= 0)
 		close(fd);
 	if (sys_errno == EADDRINUSE)
-		return fail_in_use(place, error);
+		return unix_fail_in_use(place, error);
 	return tfc__fail_errno(error, "transport", sys_errno, "cannot listen on \"unix:%.120s\"",
 			       path);
 }
 
-static int open_listener(const struct place *place, bool is_shared, tfc_error *error)
+static int unix_open_listener(const struct place *place, bool is_shared, tfc_error *error)
 {
 	const struct timespec moment = {.tv_nsec = (long)TFC__MS};
 	int dir = open_socket_dir(place, is_shared, error);
@@ -301,7 +301,7 @@ static int open_listener(const struct place *place, bool is_shared, tfc_error *e
 		tries++;
 	}
 	int code = tries < LOCK_TRIES
-			   ? open_in_dir(place, is_shared, error)
+			   ? unix_bind(place, is_shared, error)
 			   : tfc__fail(error, TFC_EBUSY, "transport", 0,
 				       "cannot lock directory \"%.120s\": another process holds a "
 				       "lock; try again",
@@ -327,13 +327,13 @@ static int unix_listen(void *impl, const char *address, uint32_t flags, tfc_list
 {
 	struct place place;
 	struct stat there = {0};
-	int code = parse(address, error, &place);
+	int code = unix_parse(address, error, &place);
 	if (code < 0)
 		return code;
 	struct listener *listener = calloc(1, sizeof(*listener));
 	if (!listener)
 		return tfc__fail_nomem(error, "transport");
-	int fd = open_listener(&place, flags & TFC_TRANSPORT_FLAG_OTHER_USERS, error);
+	int fd = unix_open_listener(&place, flags & TFC_TRANSPORT_FLAG_OTHER_USERS, error);
 	if (fd < 0) {
 		free(listener);
 		return fd;

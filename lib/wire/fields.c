@@ -9,7 +9,7 @@
 
 /* ---- members of a struct, by their size */
 
-static uint64_t get_number(const struct tfc__field *field, const void *at)
+static uint64_t field_number(const struct tfc__field *field, const void *at)
 {
 	switch (field->size) {
 	case 1:
@@ -23,12 +23,12 @@ static uint64_t get_number(const struct tfc__field *field, const void *at)
 	return *(const uint64_t *)at;
 }
 
-static int64_t get_signed(const struct tfc__field *field, const void *at)
+static int64_t field_signed(const struct tfc__field *field, const void *at)
 {
 	return field->size == 4 ? *(const int32_t *)at : *(const int64_t *)at;
 }
 
-static void set_number(const struct tfc__field *field, void *at, uint64_t value)
+static void field_set_number(const struct tfc__field *field, void *at, uint64_t value)
 {
 	switch (field->size) {
 	case 1:
@@ -45,19 +45,19 @@ static void set_number(const struct tfc__field *field, void *at, uint64_t value)
 	}
 }
 
-static const void *get_pointer(const void *at)
+static const void *field_pointer(const void *at)
 {
 	return *(const void *const *)at;
 }
 
 /* The number of bytes (BYTES) or items (MESSAGES). */
-static uint64_t get_count(const struct tfc__field *field, const void *message)
+static uint64_t field_count(const struct tfc__field *field, const void *message)
 {
 	const void *at = (const char *)message + field->count;
 	return field->type == TFC__BYTES ? *(const uint64_t *)at : *(const uint32_t *)at;
 }
 
-static void set_count(const struct tfc__field *field, void *message, uint64_t count)
+static void field_set_count(const struct tfc__field *field, void *message, uint64_t count)
 {
 	void *at = (char *)message + field->count;
 	if (field->type == TFC__BYTES)
@@ -66,7 +66,7 @@ static void set_count(const struct tfc__field *field, void *message, uint64_t co
 		*(uint32_t *)at = (uint32_t)count;
 }
 
-static uint32_t count_lines(const char *const *lines)
+static uint32_t field_count_lines(const char *const *lines)
 {
 	uint32_t count = 0;
 	while (lines && lines[count])
@@ -74,8 +74,8 @@ static uint32_t count_lines(const char *const *lines)
 	return count;
 }
 
-static bool is_set(const struct tfc__fields *table, const struct tfc__field *field,
-		   const void *message)
+static bool field_is_set(const struct tfc__fields *table, const struct tfc__field *field,
+			 const void *message)
 {
 	static const uint8_t zeros[128];
 	const char *at = (const char *)message + field->offset;
@@ -83,15 +83,15 @@ static bool is_set(const struct tfc__fields *table, const struct tfc__field *fie
 	case TFC__TEXT:
 		return *at;
 	case TFC__STRING:
-		return get_pointer(at) && *(const char *)get_pointer(at);
+		return field_pointer(at) && *(const char *)field_pointer(at);
 	case TFC__LINES:
-		return count_lines(get_pointer(at)) != 0;
+		return field_count_lines(field_pointer(at)) != 0;
 	case TFC__BYTES:
 	case TFC__MESSAGES:
-		return get_pointer(at) && get_count(field, message) != 0;
+		return field_pointer(at) && field_count(field, message) != 0;
 	case TFC__MESSAGE:
 	case TFC__CUSTOM:
-		return get_pointer(at);
+		return field_pointer(at);
 	case TFC__GROUP:
 		return tfc__fields_pairs(field->nested, message) != 0;
 	default:
@@ -106,62 +106,63 @@ static bool is_set(const struct tfc__fields *table, const struct tfc__field *fie
 /* ---- writing */
 
 /* Converts a time of CLOCK_REALTIME to CLOCK_BOOTTIME; a time before boot becomes 0. */
-static uint64_t boot_time_of(uint64_t wall_ns)
+static uint64_t boot_time_from_wall(uint64_t wall_ns)
 {
 	uint64_t ago = tfc__wall() - wall_ns, now = tfc__boot_time();
 	return ago < now ? now - ago : now; /* the wall clock may have been set back */
 }
 
-static void write_value(struct tfc__buf *buf, const struct tfc__field *field, const void *message)
+static void field_write(struct tfc__buf *buf, const struct tfc__field *field, const void *message)
 {
 	const void *at = (const char *)message + field->offset;
 	uint32_t count;
 	switch (field->type) {
 	case TFC__BOOL:
-		tfc__msg_bool(buf, get_number(field, at) != 0);
+		tfc__msg_bool(buf, field_number(field, at) != 0);
 		break;
 	case TFC__UINT:
-		tfc__msg_u64(buf, get_number(field, at));
+		tfc__msg_u64(buf, field_number(field, at));
 		break;
 	case TFC__INT:
-		tfc__msg_i64(buf, get_signed(field, at));
+		tfc__msg_i64(buf, field_signed(field, at));
 		break;
 	case TFC__TIME:
-		tfc__msg_u64(buf, boot_time_of(get_number(field, at)));
+		tfc__msg_u64(buf, boot_time_from_wall(field_number(field, at)));
 		break;
 	case TFC__TEXT:
 		tfc__msg_str(buf, at);
 		break;
 	case TFC__STRING:
-		tfc__msg_str(buf, get_pointer(at));
+		tfc__msg_str(buf, field_pointer(at));
 		break;
 	case TFC__LINES:
-		count = count_lines(get_pointer(at));
+		count = field_count_lines(field_pointer(at));
 		tfc__msg_array(buf, count);
 		for (uint32_t i = 0; i < count; i++)
-			tfc__msg_str(buf, ((const char *const *)get_pointer(at))[i]);
+			tfc__msg_str(buf, ((const char *const *)field_pointer(at))[i]);
 		break;
 	case TFC__BYTES:
-		tfc__msg_bin(buf, get_pointer(at), (size_t)get_count(field, message));
+		tfc__msg_bin(buf, field_pointer(at), (size_t)field_count(field, message));
 		break;
 	case TFC__DIGEST:
 		tfc__msg_bin(buf, at, field->size);
 		break;
 	case TFC__MESSAGE:
-		tfc__fields_write(buf, field->nested, get_pointer(at));
+		tfc__fields_write(buf, field->nested, field_pointer(at));
 		break;
 	case TFC__GROUP:
 		tfc__fields_write(buf, field->nested, message);
 		break;
 	case TFC__MESSAGES:
-		count = (uint32_t)get_count(field, message);
+		count = (uint32_t)field_count(field, message);
 		tfc__msg_array(buf, count);
 		for (uint32_t i = 0; i < count; i++)
 			tfc__fields_write(buf, field->nested,
-					  (const char *)get_pointer(at) + i * field->nested->size);
+					  (const char *)field_pointer(at) +
+						  i * field->nested->size);
 		break;
 	case TFC__CUSTOM:
-		field->custom->write(buf, get_pointer(at));
+		field->custom->write(buf, field_pointer(at));
 		break;
 	}
 }
@@ -170,7 +171,7 @@ uint32_t tfc__fields_pairs(const struct tfc__fields *table, const void *message)
 {
 	uint32_t pairs = 0;
 	for (uint32_t i = 0; i < table->count; i++)
-		pairs += table->fields[i].name && is_set(table, &table->fields[i], message);
+		pairs += table->fields[i].name && field_is_set(table, &table->fields[i], message);
 	return pairs;
 }
 
@@ -178,10 +179,10 @@ void tfc__fields_put(struct tfc__buf *buf, const struct tfc__fields *table, cons
 {
 	for (uint32_t i = 0; i < table->count; i++) {
 		const struct tfc__field *field = &table->fields[i];
-		if (!field->name || !is_set(table, field, message))
+		if (!field->name || !field_is_set(table, field, message))
 			continue;
 		tfc__msg_str(buf, field->name);
-		write_value(buf, field, message);
+		field_write(buf, field, message);
 	}
 }
 
@@ -193,32 +194,32 @@ void tfc__fields_write(struct tfc__buf *buf, const struct tfc__fields *table, co
 
 /* ---- reading */
 
-static int refuse(const struct tfc__field *field, tfc_error *error, const char *why)
+static int field_fail(const struct tfc__field *field, tfc_error *error, const char *why)
 {
 	return tfc__fail(error, TFC_EPARSE, "wire", 0, "%s: %s", field->name, why);
 }
 
-static void *allocate(struct tfc__reader *reader, size_t size)
+static void *reader_allocate(struct tfc__reader *reader, size_t size)
 {
 	if (!reader->has_zone)
 		reader->has_zone = msgpack_zone_init(&reader->zone, ZONE_BYTES);
 	return reader->has_zone ? msgpack_zone_malloc(&reader->zone, size) : NULL;
 }
 
-static int read_number(const struct tfc__field *field, const msgpack_object *object,
-		       tfc_error *error, void *at)
+static int field_read_number(const struct tfc__field *field, const msgpack_object *object,
+			     tfc_error *error, void *at)
 {
 	uint64_t max = field->size == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * field->size) - 1;
 	if (object->type != MSGPACK_OBJECT_POSITIVE_INTEGER || object->via.u64 > max)
 		return tfc__fail(error, TFC_EPARSE, "wire", 0,
 				 "%s: must be a number from 0 to %llu", field->name,
 				 (unsigned long long)max);
-	set_number(field, at, object->via.u64);
+	field_set_number(field, at, object->via.u64);
 	return TFC_OK;
 }
 
-static int read_signed(const struct tfc__field *field, const msgpack_object *object,
-		       tfc_error *error, void *at)
+static int field_read_signed(const struct tfc__field *field, const msgpack_object *object,
+			     tfc_error *error, void *at)
 {
 	int64_t value = object->via.i64;
 	bool is_number = object->type == MSGPACK_OBJECT_NEGATIVE_INTEGER ||
@@ -235,21 +236,21 @@ static int read_signed(const struct tfc__field *field, const msgpack_object *obj
 	return TFC_OK;
 }
 
-static int read_bool(const struct tfc__field *field, const msgpack_object *object, tfc_error *error,
-		     void *at)
+static int field_read_bool(const struct tfc__field *field, const msgpack_object *object,
+			   tfc_error *error, void *at)
 {
 	if (object->type == MSGPACK_OBJECT_POSITIVE_INTEGER)
-		set_number(field, at, object->via.u64 != 0);
+		field_set_number(field, at, object->via.u64 != 0);
 	else if (object->type == MSGPACK_OBJECT_BOOLEAN)
-		set_number(field, at, object->via.boolean);
+		field_set_number(field, at, object->via.boolean);
 	else
-		return refuse(field, error, "must be true or false");
+		return field_fail(field, error, "must be true or false");
 	return TFC_OK;
 }
 
 /* The number of items, or -1 and an error if the value is not a list or is too long. */
-static int64_t read_count(const struct tfc__field *field, const msgpack_object *object,
-			  tfc_error *error)
+static int64_t field_read_count(const struct tfc__field *field, const msgpack_object *object,
+				tfc_error *error)
 {
 	bool is_list = object->type == MSGPACK_OBJECT_ARRAY;
 	if (is_list && (!field->max || object->via.array.size <= field->max))
@@ -258,22 +259,22 @@ static int64_t read_count(const struct tfc__field *field, const msgpack_object *
 		tfc__fail(error, TFC_EPARSE, "wire", 0, "%s: must be a list of at most %u items",
 			  field->name, field->max);
 	else
-		refuse(field, error, "must be a list");
+		field_fail(field, error, "must be a list");
 	return -1;
 }
 
 /* Copies a string into the zone and appends a NUL. */
-static int read_string(struct tfc__reader *reader, const struct tfc__field *field,
-		       const msgpack_object *object, tfc_error *error, const char **ret_text)
+static int field_read_string(struct tfc__reader *reader, const struct tfc__field *field,
+			     const msgpack_object *object, tfc_error *error, const char **ret_text)
 {
 	size_t len;
 	const char *bytes = tfc__msg_bytes(object, &len);
 	if (!bytes || memchr(bytes, '\0', len))
-		return refuse(field, error, "must be text without a NUL");
+		return field_fail(field, error, "must be text without a NUL");
 	if (field->max && len > field->max)
 		return tfc__fail(error, TFC_EPARSE, "wire", 0, "%s: is longer than %u bytes",
 				 field->name, field->max);
-	char *text = allocate(reader, len + 1);
+	char *text = reader_allocate(reader, len + 1);
 	if (!text)
 		return tfc__fail_nomem(error, "wire");
 	memcpy(text, bytes, len);
@@ -282,8 +283,8 @@ static int read_string(struct tfc__reader *reader, const struct tfc__field *fiel
 	return TFC_OK;
 }
 
-static int read_text(const struct tfc__field *field, const msgpack_object *object, tfc_error *error,
-		     char *text)
+static int field_read_text(const struct tfc__field *field, const msgpack_object *object,
+			   tfc_error *error, char *text)
 {
 	size_t len;
 	const char *bytes = tfc__msg_bytes(object, &len);
@@ -297,22 +298,23 @@ static int read_text(const struct tfc__field *field, const msgpack_object *objec
 }
 
 /* Lines may be a program's output and contain any bytes. */
-static int read_lines(struct tfc__reader *reader, const struct tfc__field *field,
-		      const msgpack_object *object, tfc_error *error, const char *const **ret_lines)
+static int field_read_lines(struct tfc__reader *reader, const struct tfc__field *field,
+			    const msgpack_object *object, tfc_error *error,
+			    const char *const **ret_lines)
 {
-	int64_t count = read_count(field, object, error);
+	int64_t count = field_read_count(field, object, error);
 	if (count < 0)
 		return TFC_EPARSE;
-	const char **lines = allocate(reader, ((size_t)count + 1) * sizeof(*lines));
+	const char **lines = reader_allocate(reader, ((size_t)count + 1) * sizeof(*lines));
 	if (!lines)
 		return tfc__fail_nomem(error, "wire");
 	for (int64_t i = 0; i < count; i++) {
 		size_t len;
 		const char *bytes = tfc__msg_bytes(&object->via.array.ptr[i], &len);
 		if (!bytes)
-			return refuse(field, error, "must be a list of texts");
+			return field_fail(field, error, "must be a list of texts");
 		len = strnlen(bytes, len);
-		char *line = allocate(reader, len + 1);
+		char *line = reader_allocate(reader, len + 1);
 		if (!line)
 			return tfc__fail_nomem(error, "wire");
 		memcpy(line, bytes, len);
@@ -324,16 +326,17 @@ static int read_lines(struct tfc__reader *reader, const struct tfc__field *field
 	return TFC_OK;
 }
 
-static int read_messages(struct tfc__reader *reader, const struct tfc__field *field,
-			 const msgpack_object *objects, uint32_t count, tfc_error *error, void **at)
+static int field_read_messages(struct tfc__reader *reader, const struct tfc__field *field,
+			       const msgpack_object *objects, uint32_t count, tfc_error *error,
+			       void **at)
 {
-	char *messages = allocate(reader, (count ? count : (size_t)1) * field->nested->size);
+	char *messages = reader_allocate(reader, (count ? count : (size_t)1) * field->nested->size);
 	if (!messages)
 		return tfc__fail_nomem(error, "wire");
 	for (uint32_t i = 0; i < count; i++) {
 		char *message = messages + i * field->nested->size;
 		if (objects[i].type != MSGPACK_OBJECT_MAP)
-			return refuse(field, error, "must be a map");
+			return field_fail(field, error, "must be a map");
 		if (field->nested->initial)
 			memcpy(message, field->nested->initial, field->nested->size);
 		else
@@ -347,11 +350,11 @@ static int read_messages(struct tfc__reader *reader, const struct tfc__field *fi
 }
 
 /* Converts a time to this machine's CLOCK_REALTIME; a time in the future becomes now. */
-static int read_time(const struct tfc__reader *reader, const struct tfc__field *field,
-		     const msgpack_object *object, tfc_error *error, uint64_t *ret_time)
+static int field_read_time(const struct tfc__reader *reader, const struct tfc__field *field,
+			   const msgpack_object *object, tfc_error *error, uint64_t *ret_time)
 {
 	uint64_t boot_time = 0, now = tfc__wall();
-	int code = read_number(field, object, error, &boot_time);
+	int code = field_read_number(field, object, error, &boot_time);
 	if (code < 0)
 		return code;
 	int64_t ago = (int64_t)(tfc__boot_time() - boot_time - (uint64_t)reader->ahead_ns);
@@ -359,7 +362,7 @@ static int read_time(const struct tfc__reader *reader, const struct tfc__field *
 	return TFC_OK;
 }
 
-static int read_value(struct tfc__reader *reader, const struct tfc__field *field,
+static int field_read(struct tfc__reader *reader, const struct tfc__field *field,
 		      const msgpack_object *object, tfc_error *error, void *message)
 {
 	void *at = (char *)message + field->offset;
@@ -369,24 +372,24 @@ static int read_value(struct tfc__reader *reader, const struct tfc__field *field
 	int code;
 	switch (field->type) {
 	case TFC__BOOL:
-		return read_bool(field, object, error, at);
+		return field_read_bool(field, object, error, at);
 	case TFC__UINT:
-		return read_number(field, object, error, at);
+		return field_read_number(field, object, error, at);
 	case TFC__INT:
-		return read_signed(field, object, error, at);
+		return field_read_signed(field, object, error, at);
 	case TFC__TIME:
-		return read_time(reader, field, object, error, at);
+		return field_read_time(reader, field, object, error, at);
 	case TFC__TEXT:
-		return read_text(field, object, error, at);
+		return field_read_text(field, object, error, at);
 	case TFC__STRING:
-		return read_string(reader, field, object, error, at);
+		return field_read_string(reader, field, object, error, at);
 	case TFC__LINES:
-		return read_lines(reader, field, object, error, at);
+		return field_read_lines(reader, field, object, error, at);
 	case TFC__BYTES:
 		if (!(bytes = tfc__msg_bytes(object, &len)))
-			return refuse(field, error, "must be bytes");
+			return field_fail(field, error, "must be bytes");
 		*(const void **)at = bytes;
-		set_count(field, message, len);
+		field_set_count(field, message, len);
 		return TFC_OK;
 	case TFC__DIGEST:
 		bytes = tfc__msg_bytes(object, &len);
@@ -396,19 +399,19 @@ static int read_value(struct tfc__reader *reader, const struct tfc__field *field
 		memcpy(at, bytes, len);
 		return TFC_OK;
 	case TFC__MESSAGE:
-		return read_messages(reader, field, object, 1, error, at);
+		return field_read_messages(reader, field, object, 1, error, at);
 	case TFC__GROUP:
 		if (object->type != MSGPACK_OBJECT_MAP)
-			return refuse(field, error, "must be a map");
+			return field_fail(field, error, "must be a map");
 		code = tfc__fields_read(reader, field->nested, object, error, message);
 		return code < 0 ? tfc__fail_prefix(error, code, "%s.", field->name) : code;
 	case TFC__MESSAGES:
-		if ((count = read_count(field, object, error)) < 0)
+		if ((count = field_read_count(field, object, error)) < 0)
 			return TFC_EPARSE;
-		code = read_messages(reader, field, object->via.array.ptr, (uint32_t)count, error,
-				     at);
+		code = field_read_messages(reader, field, object->via.array.ptr, (uint32_t)count,
+					   error, at);
 		if (code == TFC_OK)
-			set_count(field, message, (uint64_t)count);
+			field_set_count(field, message, (uint64_t)count);
 		return code;
 	case TFC__CUSTOM:
 		break;
@@ -417,19 +420,19 @@ static int read_value(struct tfc__reader *reader, const struct tfc__field *field
 	return code < 0 ? tfc__fail_prefix(error, code, "%s: ", field->name) : code;
 }
 
-static void set_initial(const struct tfc__fields *table, void *message)
+static void fields_set_initial(const struct tfc__fields *table, void *message)
 {
 	for (uint32_t i = 0; i < table->count; i++) {
 		const struct tfc__field *field = &table->fields[i];
 		char *at = (char *)message + field->offset;
 		if (field->type == TFC__GROUP)
-			set_initial(field->nested, message);
+			fields_set_initial(field->nested, message);
 		else if (table->initial)
 			memcpy(at, (const char *)table->initial + field->offset, field->size);
 		else
 			memset(at, 0, field->size);
 		if (field->type == TFC__BYTES || field->type == TFC__MESSAGES)
-			set_count(field, message, 0);
+			field_set_count(field, message, 0);
 	}
 }
 
@@ -455,7 +458,7 @@ int tfc__fields_read(struct tfc__reader *reader, const struct tfc__fields *table
 		     const msgpack_object *map, tfc_error *error, void *ret_message)
 {
 	uint32_t last = table->count - 1;
-	set_initial(table, ret_message);
+	fields_set_initial(table, ret_message);
 	if (!map || map->type != MSGPACK_OBJECT_MAP)
 		return tfc__fail(error, TFC_EPARSE, "wire", 0, "must be a map");
 	for (uint32_t i = 0; i < map->via.map.size; i++) {
@@ -463,7 +466,7 @@ int tfc__fields_read(struct tfc__reader *reader, const struct tfc__fields *table
 		const struct tfc__field *field = find_field(table, &last, &pair->key);
 		if (!field || pair->val.type == MSGPACK_OBJECT_NIL)
 			continue;
-		int code = read_value(reader, field, &pair->val, error, ret_message);
+		int code = field_read(reader, field, &pair->val, error, ret_message);
 		if (code < 0)
 			return code;
 	}
@@ -519,50 +522,50 @@ void tfc__fields_json_value(struct tfc__json_writer *json, const struct tfc__fie
 	}
 	switch (field->type) {
 	case TFC__BOOL:
-		tfc__json_bool(json, get_number(field, at));
+		tfc__json_bool(json, field_number(field, at));
 		break;
 	case TFC__UINT:
 	case TFC__TIME:
 		if (field->word)
-			tfc__json_text(json, field->word((uint32_t)get_number(field, at)));
+			tfc__json_text(json, field->word((uint32_t)field_number(field, at)));
 		else
-			tfc__json_uint(json, get_number(field, at));
+			tfc__json_uint(json, field_number(field, at));
 		break;
 	case TFC__INT:
 		if (field->word)
-			tfc__json_text(json, field->word((uint32_t)get_signed(field, at)));
+			tfc__json_text(json, field->word((uint32_t)field_signed(field, at)));
 		else
-			tfc__json_int(json, get_signed(field, at));
+			tfc__json_int(json, field_signed(field, at));
 		break;
 	case TFC__TEXT:
 		tfc__json_text(json, at);
 		break;
 	case TFC__STRING:
-		tfc__json_text(json, get_pointer(at));
+		tfc__json_text(json, field_pointer(at));
 		break;
 	case TFC__LINES:
 		tfc__json_begin(json, '[');
-		count = count_lines(get_pointer(at));
+		count = field_count_lines(field_pointer(at));
 		for (uint64_t i = 0; i < count; i++)
-			tfc__json_text(json, ((const char *const *)get_pointer(at))[i]);
+			tfc__json_text(json, ((const char *const *)field_pointer(at))[i]);
 		tfc__json_end(json, ']');
 		break;
 	case TFC__MESSAGE:
-		tfc__fields_json_object(json, field->nested, get_pointer(at), variant);
+		tfc__fields_json_object(json, field->nested, field_pointer(at), variant);
 		break;
 	case TFC__MESSAGES:
 		tfc__json_begin(json, '[');
-		count = get_pointer(at) ? get_count(field, message) : 0;
+		count = field_pointer(at) ? field_count(field, message) : 0;
 		for (uint64_t i = 0; i < count; i++)
 			tfc__fields_json_object(json, field->nested,
-						(const char *)get_pointer(at) +
+						(const char *)field_pointer(at) +
 							i * field->nested->size,
 						variant);
 		tfc__json_end(json, ']');
 		break;
 	default:
 		assert(field->type == TFC__BYTES);
-		tfc__json_bytes(json, get_pointer(at), (size_t)get_count(field, message));
+		tfc__json_bytes(json, field_pointer(at), (size_t)field_count(field, message));
 	}
 }
 
@@ -571,8 +574,8 @@ void tfc__fields_json(struct tfc__json_writer *json, const struct tfc__fields *t
 {
 	for (uint32_t i = 0; i < table->count; i++) {
 		const struct tfc__field *field = &table->fields[i];
-		bool is_shown = field->shown & variant ||
-				(field->shown_if_set & variant && is_set(table, field, message));
+		bool is_shown = field->shown & variant || (field->shown_if_set & variant &&
+							   field_is_set(table, field, message));
 		if (!field->json || !is_shown)
 			continue;
 		tfc__json_name(json, field->json);

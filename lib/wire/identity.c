@@ -46,7 +46,7 @@ void tfc__identity_free(struct tfc__identity *identity)
 
 /* RFC 7748, section 5: some bits of a secret key are ignored. They are stored as they are used, so
  * that any change of the file is detected. */
-static void clamp(uint8_t secret[32])
+static void clamp_secret(uint8_t secret[32])
 {
 	secret[0] &= 0xF8;
 	secret[31] = (uint8_t)((secret[31] & 0x7F) | 0x40);
@@ -57,14 +57,14 @@ static bool is_clamped(const uint8_t secret[32])
 	return !(secret[0] & 0x07) && (secret[31] & 0xC0) == 0x40;
 }
 
-static void complete(struct tfc__identity *identity)
+static void identity_derive(struct tfc__identity *identity)
 {
 	crypto_scalarmult_base(identity->public, identity->secret);
 	tfc__node_id(identity->public, identity->id);
 }
 
 /* "tfcluster-identity 1 ID HEX64" */
-static int read_file(const char *path, struct tfc__identity *identity, tfc_error *error)
+static int identity_read(const char *path, struct tfc__identity *identity, tfc_error *error)
 {
 	char *text = NULL;
 	size_t len = 0, id_at = strlen(HEAD), hex_at = id_at + TFC__NODE_ID_SIZE, n = 0;
@@ -77,7 +77,7 @@ static int read_file(const char *path, struct tfc__identity *identity, tfc_error
 				0 &&
 			n == 32 && is_clamped(identity->secret);
 	if (is_right)
-		complete(identity);
+		identity_derive(identity);
 	if (!is_right || memcmp(text + id_at, identity->id, strlen(identity->id)) != 0)
 		code = tfc__fail(error, TFC_EPARSE, "wire", 0,
 				 "node identity file \"%s\" is damaged; move it away to get a new "
@@ -87,7 +87,7 @@ static int read_file(const char *path, struct tfc__identity *identity, tfc_error
 	return code;
 }
 
-static int write_file(const char *path, const struct tfc__identity *identity, tfc_error *error)
+static int identity_write(const char *path, const struct tfc__identity *identity, tfc_error *error)
 {
 	char hex[65], line[160];
 	sodium_bin2hex(hex, sizeof(hex), identity->secret, sizeof(identity->secret));
@@ -98,22 +98,23 @@ static int write_file(const char *path, const struct tfc__identity *identity, tf
 	return code;
 }
 
-static void make(struct tfc__identity *identity)
+static void identity_generate(struct tfc__identity *identity)
 {
 	randombytes_buf(identity->secret, sizeof(identity->secret));
-	clamp(identity->secret);
-	complete(identity);
+	clamp_secret(identity->secret);
+	identity_derive(identity);
 }
 
 /* When two processes create the file at the same time, the second reads the key of the first. */
-static int read_or_make(const char *path, struct tfc__identity *identity, tfc_error *error)
+static int identity_read_or_create(const char *path, struct tfc__identity *identity,
+				   tfc_error *error)
 {
-	int code = read_file(path, identity, error);
+	int code = identity_read(path, identity, error);
 	if (code != TFC_ENOENT)
 		return code;
-	make(identity);
-	code = write_file(path, identity, error);
-	return code == TFC_EEXIST ? read_file(path, identity, error) : code;
+	identity_generate(identity);
+	code = identity_write(path, identity, error);
+	return code == TFC_EEXIST ? identity_read(path, identity, error) : code;
 }
 
 int tfc__identity_open(const char *path, tfc_error *error, struct tfc__identity **ret_identity)
@@ -125,9 +126,9 @@ int tfc__identity_open(const char *path, tfc_error *error, struct tfc__identity 
 	if (!identity)
 		return tfc__fail_nomem(error, "wire");
 	if (path)
-		code = read_or_make(path, identity, error);
+		code = identity_read_or_create(path, identity, error);
 	else
-		make(identity);
+		identity_generate(identity);
 	if (code < 0) {
 		tfc__identity_free(identity);
 		return code;

@@ -96,7 +96,7 @@ struct tfc__rpc_request {
 
 /* ---- rpc.c */
 
-void tfc__rpc_enter(struct table *table, struct rpc_entry *entry, uint64_t id);
+void tfc__rpc_insert(struct table *table, struct rpc_entry *entry, uint64_t id);
 struct rpc_entry *tfc__rpc_find(const struct table *table, uint64_t id);
 void tfc__rpc_remove(struct table *table, struct rpc_entry *entry); /* a no-op if removed already */
 
@@ -138,7 +138,7 @@ int tfc__rpc_on_credit(struct tfc__rpc *rpc, const msgpack_object *items, tfc_er
 
 /* ---- when the connection is closed */
 
-void tfc__rpc_lose_call(struct tfc__rpc_call *call);
-void tfc__rpc_lose_request(struct tfc__rpc_request *request);
+void tfc__rpc_call_lost(struct tfc__rpc_call *call);
+void tfc__rpc_request_lost(struct tfc__rpc_request *request);
 
 #endif

@@ -36,8 +36,8 @@ bool tfc__key_role_parse(const char *name, enum tfc__key_role *ret_role)
 }
 
 /* The role is part of the hash: the same bytes with two roles are two keys. */
-static void make_id(enum tfc__key_role role, const uint8_t secret[TFC__KEY_SIZE],
-		    uint8_t ret_id[TFC__KEY_ID_SIZE])
+static void hash_key_id(enum tfc__key_role role, const uint8_t secret[TFC__KEY_SIZE],
+			uint8_t ret_id[TFC__KEY_ID_SIZE])
 {
 	const char *name = tfc__key_role_name(role);
 	uint8_t hash[32];
@@ -59,7 +59,7 @@ static bool read_hex(const char *hex, uint8_t *bytes, size_t size)
 	       sodium_hex2bin(bytes, size, hex, 2 * size, NULL, &len, NULL) == 0 && len == size;
 }
 
-static const char *read_key(char *line, struct tfc__key *key, uint8_t *secret)
+static const char *parse_key_line(char *line, struct tfc__key *key, uint8_t *secret)
 {
 	char *rest = NULL;
 	uint8_t id[TFC__KEY_ID_SIZE];
@@ -80,21 +80,21 @@ static const char *read_key(char *line, struct tfc__key *key, uint8_t *secret)
 		return "key is not 64 hexadecimal digits";
 	if (strtok_r(NULL, " \t\r", &rest))
 		return "unexpected text after the key";
-	make_id(key->role, secret, key->id);
+	hash_key_id(key->role, secret, key->id);
 	if (memcmp(id, key->id, sizeof(id)) != 0)
 		return "key id does not match the key and its role; the line was altered";
 	return NULL;
 }
 
-static int add_line(struct tfc__keyring *ring, char *line, const char *path, unsigned number,
-		    tfc_error *error)
+static int keyring_add_line(struct tfc__keyring *ring, char *line, const char *path,
+			    unsigned number, tfc_error *error)
 {
 	struct tfc__key *key = &ring->keys[ring->count];
 	uint8_t *secret = ring->secrets + ring->count * TFC__KEY_SIZE;
 	line += strspn(line, " \t\r");
 	if (!*line || *line == '#')
 		return TFC_OK;
-	const char *wrong = read_key(line, key, secret);
+	const char *wrong = parse_key_line(line, key, secret);
 	if (wrong)
 		return tfc__fail(error, TFC_EPARSE, "wire", 0, "%s:%u: %s", path, number, wrong);
 	key->secret = secret;
@@ -103,11 +103,12 @@ static int add_line(struct tfc__keyring *ring, char *line, const char *path, uns
 	return TFC_OK;
 }
 
-static int read_lines(struct tfc__keyring *ring, char *text, const char *path, tfc_error *error)
+static int keyring_add_lines(struct tfc__keyring *ring, char *text, const char *path,
+			     tfc_error *error)
 {
 	unsigned number = 0;
 	for (char *line; (line = strsep(&text, "\n"));) {
-		int code = add_line(ring, line, path, ++number, error);
+		int code = keyring_add_line(ring, line, path, ++number, error);
 		if (code < 0)
 			return code;
 	}
@@ -117,7 +118,7 @@ static int read_lines(struct tfc__keyring *ring, char *text, const char *path, t
 	return TFC_OK;
 }
 
-static struct tfc__keyring *new_ring(size_t max)
+static struct tfc__keyring *keyring_new(size_t max)
 {
 	struct tfc__keyring *ring = calloc(1, sizeof(*ring));
 	if (!ring)
@@ -130,30 +131,24 @@ static struct tfc__keyring *new_ring(size_t max)
 	return NULL;
 }
 
-static size_t count_lines(const char *text, size_t len)
-{
-	size_t lines = 1;
-	for (size_t i = 0; i < len; i++)
-		lines += text[i] == '\n';
-	return lines;
-}
-
 int tfc__keyring_load(const char *path, tfc_error *error, struct tfc__keyring **ret_ring)
 {
 	char *text = NULL;
-	size_t len = 0;
+	size_t len = 0, lines = 1;
 	if (sodium_init() < 0)
 		return tfc__fail(error, TFC_ESYS, "wire", 0, "cannot initialize libsodium");
 	int code = tfc__secret_read(path, FILE_MAX, error, &text, &len);
 	if (code < 0)
 		return code;
+	for (size_t i = 0; i < len; i++)
+		lines += text[i] == '\n';
 	struct tfc__keyring *ring = NULL;
 	if (memchr(text, '\0', len))
 		code = tfc__fail(error, TFC_EPARSE, "wire", 0, "\"%s\" is not a key file", path);
-	else if (!(ring = new_ring(count_lines(text, len))))
+	else if (!(ring = keyring_new(lines)))
 		code = tfc__fail_nomem(error, "wire");
 	else
-		code = read_lines(ring, text, path, error);
+		code = keyring_add_lines(ring, text, path, error);
 	tfc__secret_free(text, len);
 	if (code < 0) {
 		tfc__keyring_free(ring);
@@ -199,7 +194,7 @@ int tfc__keyring_generate(const char *path, enum tfc__key_role role, tfc_error *
 	if (sodium_init() < 0)
 		return tfc__fail(error, TFC_ESYS, "wire", 0, "cannot initialize libsodium");
 	randombytes_buf(secret, sizeof(secret));
-	make_id(role, secret, id);
+	hash_key_id(role, secret, id);
 	sodium_bin2hex(id_hex, sizeof(id_hex), id, sizeof(id));
 	sodium_bin2hex(hex, sizeof(hex), secret, sizeof(secret));
 	int len = snprintf(line, sizeof(line), "tfcluster-key 1 %s %s %s\n",

@@ -34,11 +34,6 @@ void tfc__msg_fini(struct tfc__msg *msg)
 	msgpack_zone_destroy(&msg->zone);
 }
 
-static bool is_text(const msgpack_object *object)
-{
-	return object->type == MSGPACK_OBJECT_STR || object->type == MSGPACK_OBJECT_BIN;
-}
-
 const msgpack_object *tfc__msg_get(const msgpack_object *map, const char *key)
 {
 	size_t len = strlen(key);
@@ -71,7 +66,7 @@ int64_t tfc__msg_get_i64(const msgpack_object *map, const char *key, int64_t oth
 /* msgpack-c has a NULL pointer for empty data; return a valid one. */
 const void *tfc__msg_bytes(const msgpack_object *value, size_t *ret_len)
 {
-	if (!value || !is_text(value))
+	if (!value || (value->type != MSGPACK_OBJECT_STR && value->type != MSGPACK_OBJECT_BIN))
 		return NULL;
 	bool is_str = value->type == MSGPACK_OBJECT_STR;
 	*ret_len = is_str ? value->via.str.size : value->via.bin.size;
@@ -85,19 +80,12 @@ const void *tfc__msg_get_bin(const msgpack_object *map, const char *key, size_t 
 	return tfc__msg_bytes(tfc__msg_get(map, key), ret_len);
 }
 
-/* Text without a NUL inside, or NULL. */
-static const char *get_text(const msgpack_object *map, const char *key, size_t *ret_len)
-{
-	const char *text = tfc__msg_get_bin(map, key, ret_len);
-	return text && !memchr(text, '\0', *ret_len) ? text : NULL;
-}
-
 bool tfc__msg_get_text(const msgpack_object *map, const char *key, char *text, size_t size)
 {
 	size_t len;
-	const char *from = get_text(map, key, &len);
+	const char *from = tfc__msg_get_bin(map, key, &len);
 	text[0] = '\0';
-	if (!from || len >= size)
+	if (!from || len >= size || memchr(from, '\0', len))
 		return false;
 	memcpy(text, from, len);
 	text[len] = '\0';
@@ -114,7 +102,7 @@ uint32_t tfc__msg_get_array(const msgpack_object *map, const char *key,
 }
 
 /* tfc_error.component is a static string: a known component or a common name for all others. */
-static const char *component_named(const char *name)
+static const char *known_component(const char *name)
 {
 	static const char *const components[] = {"ctx",   "spec",   "job",       "port",    "proc",
 						 "agent", "wire",   "transport", "member",  "store",
@@ -136,6 +124,6 @@ int tfc__msg_to_error(const msgpack_object *object, tfc_error *error)
 	tfc__msg_get_text(object, "room", component, sizeof(component));
 	if (!tfc__msg_get_text(object, "text", text, sizeof(text)))
 		strcpy(text, tfc_err_text((int)code));
-	return tfc__fail(error, (int)code, component_named(component),
+	return tfc__fail(error, (int)code, known_component(component),
 			 sys_errno > 0 && sys_errno <= INT32_MAX ? (int)sys_errno : 0, "%s", text);
 }

@@ -48,29 +48,29 @@ struct scan {
 	tfc_error *error;
 };
 
-static int refuse(struct scan *scan, const char *why)
+static int scan_fail(struct scan *scan, const char *why)
 {
 	tfc__fail(scan->error, TFC_EPARSE, "wire", 0, "invalid message: %s", why);
 	return TFC_EPARSE;
 }
 
-static int read_long_head(struct scan *scan, struct head *ret_head)
+static int scan_long_head(struct scan *scan, struct head *ret_head)
 {
 	unsigned lead = scan->at[0] & 0x1F, width = leads[lead].width;
 	if (leads[lead].kind == REFUSED)
-		return refuse(scan, "unsupported type");
+		return scan_fail(scan, "unsupported type");
 	if (scan->left < 1 + width)
-		return refuse(scan, "truncated");
+		return scan_fail(scan, "truncated");
 	*ret_head = (struct head){(enum value_kind)leads[lead].kind, 1 + width, 0};
 	for (unsigned i = 1; ret_head->kind != SCALAR && i <= width; i++)
 		ret_head->count = ret_head->count << 8 | scan->at[i];
 	return TFC_OK;
 }
 
-static int read_head(struct scan *scan, struct head *ret_head)
+static int scan_head(struct scan *scan, struct head *ret_head)
 {
 	if (!scan->left)
-		return refuse(scan, "truncated");
+		return scan_fail(scan, "truncated");
 	uint8_t first = scan->at[0];
 	if (first < 0x80 || first >= 0xE0)
 		*ret_head = (struct head){SCALAR, 1, 0};
@@ -81,12 +81,13 @@ static int read_head(struct scan *scan, struct head *ret_head)
 	else if (first < 0xC0)
 		*ret_head = (struct head){STR, 1, first & 0x1F};
 	else
-		return read_long_head(scan, ret_head);
+		return scan_long_head(scan, ret_head);
 	return TFC_OK;
 }
 
-static bool is_utf8(const uint8_t *text, size_t len)
+bool tfc__msg_is_utf8(const void *data, size_t len)
 {
+	const char *text = data;
 	while (len) {
 		uint64_t word;
 		if (len >= sizeof(word)) {
@@ -97,7 +98,7 @@ static bool is_utf8(const uint8_t *text, size_t len)
 				continue;
 			}
 		}
-		size_t n = tfc__utf8_len((const char *)text, len);
+		size_t n = tfc__utf8_len(text, len);
 		if (!n)
 			return false;
 		text += n;
@@ -106,46 +107,41 @@ static bool is_utf8(const uint8_t *text, size_t len)
 	return true;
 }
 
-bool tfc__msg_is_utf8(const void *text, size_t len)
-{
-	return is_utf8(text, len);
-}
-
-static int take_bytes(struct scan *scan, const struct head *head)
+static int scan_string(struct scan *scan, const struct head *head)
 {
 	if (head->count > scan->left)
-		return refuse(scan, "string longer than the message");
-	if (head->kind == STR && !is_utf8(scan->at, head->count))
-		return refuse(scan, "string is not UTF-8");
+		return scan_fail(scan, "string longer than the message");
+	if (head->kind == STR && !tfc__msg_is_utf8(scan->at, head->count))
+		return scan_fail(scan, "string is not UTF-8");
 	scan->at += head->count;
 	scan->left -= head->count;
 	return TFC_OK;
 }
 
 /* Each value needs at least one byte, so a count without enough bytes is detected at once. */
-static int open_list(struct scan *scan, const struct head *head)
+static int scan_list(struct scan *scan, const struct head *head)
 {
 	uint64_t values = (uint64_t)head->count * (head->kind == MAP ? 2 : 1);
 	if (scan->depth == scan->depth_max)
-		return refuse(scan, "nested too deeply");
+		return scan_fail(scan, "nested too deeply");
 	scan->owed += values;
 	if (scan->owed > scan->left)
-		return refuse(scan, "count larger than the message");
+		return scan_fail(scan, "count larger than the message");
 	if (scan->objects + scan->owed > scan->objects_max)
-		return refuse(scan, "too many values");
+		return scan_fail(scan, "too many values");
 	scan->open[scan->depth++] = values;
 	return TFC_OK;
 }
 
 /* Reads one value, or the head of a list or map. */
-static int take_value(struct scan *scan)
+static int scan_value(struct scan *scan)
 {
 	struct head head = {0};
-	int code = read_head(scan, &head);
+	int code = scan_head(scan, &head);
 	if (code < 0)
 		return code;
 	if (scan->objects == scan->objects_max)
-		return refuse(scan, "too many values");
+		return scan_fail(scan, "too many values");
 	scan->at += head.size;
 	scan->left -= head.size;
 	scan->objects++;
@@ -155,10 +151,10 @@ static int take_value(struct scan *scan)
 	switch (head.kind) {
 	case STR:
 	case BIN:
-		return take_bytes(scan, &head);
+		return scan_string(scan, &head);
 	case ARRAY:
 	case MAP:
-		return open_list(scan, &head);
+		return scan_list(scan, &head);
 	default:
 		return TFC_OK;
 	}
@@ -173,14 +169,14 @@ int tfc__msg_scan_count(const void *data, size_t len, const struct tfc__msg_limi
 	if (scan.depth_max > DEPTH_MAX)
 		scan.depth_max = DEPTH_MAX;
 	do {
-		int code = take_value(&scan);
+		int code = scan_value(&scan);
 		if (code < 0)
 			return code;
 		while (scan.depth && !scan.open[scan.depth - 1])
 			scan.depth--;
 	} while (scan.depth);
 	if (scan.left)
-		return refuse(&scan, "trailing bytes");
+		return scan_fail(&scan, "trailing bytes");
 	*ret_objects = (uint32_t)scan.objects;
 	return TFC_OK;
 }

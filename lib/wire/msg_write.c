@@ -156,7 +156,7 @@ void tfc__msg_error(struct tfc__buf *buf, const tfc_error *error)
 	tfc__msg_put_str(buf, "text", error->text);
 }
 
-static int write_bytes(void *data, const char *bytes, size_t len)
+static int append_packed(void *data, const char *bytes, size_t len)
 {
 	tfc__buf_add(data, bytes, len);
 	return 0;
@@ -165,7 +165,7 @@ static int write_bytes(void *data, const char *bytes, size_t len)
 void tfc__msg_object(struct tfc__buf *buf, const msgpack_object *object)
 {
 	msgpack_packer packer;
-	msgpack_packer_init(&packer, buf, write_bytes);
+	msgpack_packer_init(&packer, buf, append_packed);
 	if (msgpack_pack_object(&packer, *object) != 0)
 		buf->is_failed = true;
 }

@@ -39,12 +39,6 @@ struct tfc__noise {
 	uint8_t psk[TFC__NOISE_KEY];
 };
 
-static int make_pair(struct pair *pair, const uint8_t *secret)
-{
-	memcpy(pair->secret, secret, DH);
-	return crypto_scalarmult_base(pair->public, pair->secret) == 0 ? TFC_OK : TFC_EINVAL;
-}
-
 int tfc__noise_new(const struct tfc__noise_options *options, tfc_error *error,
 		   struct tfc__noise **ret_noise)
 {
@@ -55,7 +49,8 @@ int tfc__noise_new(const struct tfc__noise_options *options, tfc_error *error,
 		return tfc__fail_nomem(error, "wire");
 	noise->is_initiator = options->is_initiator;
 	memcpy(noise->psk, options->psk, TFC__NOISE_KEY);
-	if (make_pair(&noise->s, options->static_secret) < 0) {
+	memcpy(noise->s.secret, options->static_secret, DH);
+	if (crypto_scalarmult_base(noise->s.public, noise->s.secret) != 0) {
 		tfc__noise_free(noise);
 		return tfc__fail(error, TFC_EINVAL, "wire", 0, "invalid secret key");
 	}
@@ -84,11 +79,6 @@ bool tfc__noise_is_writing(const struct tfc__noise *noise)
 {
 	return noise->next < MESSAGES && !noise->is_failed &&
 	       (noise->next % 2 == 0) == noise->is_initiator;
-}
-
-static bool is_reading(const struct tfc__noise *noise)
-{
-	return noise->next < MESSAGES && !noise->is_failed && !tfc__noise_is_writing(noise);
 }
 
 const uint8_t *tfc__noise_remote(const struct tfc__noise *noise)
@@ -152,7 +142,7 @@ static int write_ephemeral(struct tfc__noise *noise, uint8_t *to)
 	return TFC_OK;
 }
 
-static int write_token(struct tfc__noise *noise, enum token token, uint8_t **to)
+static int noise_write_token(struct tfc__noise *noise, enum token token, uint8_t **to)
 {
 	uint8_t *at = *to;
 	switch (token) {
@@ -167,12 +157,13 @@ static int write_token(struct tfc__noise *noise, enum token token, uint8_t **to)
 	}
 }
 
-static int write_message(struct tfc__noise *noise, const void *payload, size_t len, uint8_t *to)
+static int noise_write_message(struct tfc__noise *noise, const void *payload, size_t len,
+			       uint8_t *to)
 {
 	const enum token *tokens = pattern[noise->next];
 	int code = TFC_OK;
 	for (int i = 0; i < TOKENS && tokens[i] != END && code == TFC_OK; i++)
-		code = write_token(noise, tokens[i], &to);
+		code = noise_write_token(noise, tokens[i], &to);
 	if (code == TFC_OK)
 		code = tfc__noise_seal_and_hash(&noise->symmetric, payload, len, to);
 	return code;
@@ -187,7 +178,7 @@ int tfc__noise_write(struct tfc__noise *noise, const void *payload, size_t len,
 		return TFC_ETOOBIG;
 	size_t size = overheads[noise->next] + len;
 	char *to = tfc__buf_reserve(out, size);
-	int code = to ? write_message(noise, payload, len, (uint8_t *)to) : TFC_ENOMEM;
+	int code = to ? noise_write_message(noise, payload, len, (uint8_t *)to) : TFC_ENOMEM;
 	noise->is_failed = code < 0;
 	if (code < 0)
 		return code;
@@ -198,7 +189,7 @@ int tfc__noise_write(struct tfc__noise *noise, const void *payload, size_t len,
 
 /* ---- ReadMessage */
 
-static int read_token(struct tfc__noise *noise, enum token token, const uint8_t **from)
+static int noise_read_token(struct tfc__noise *noise, enum token token, const uint8_t **from)
 {
 	const uint8_t *at = *from;
 	switch (token) {
@@ -217,14 +208,15 @@ static int read_token(struct tfc__noise *noise, enum token token, const uint8_t 
 }
 
 /* The other end's static key becomes available only after its whole message is verified. */
-static int read_message(struct tfc__noise *noise, const uint8_t *from, size_t len, uint8_t *payload)
+static int noise_read_message(struct tfc__noise *noise, const uint8_t *from, size_t len,
+			      uint8_t *payload)
 {
 	const enum token *tokens = pattern[noise->next];
 	const uint8_t *end = from + len;
 	bool has_remote = noise->has_remote;
 	int code = TFC_OK;
 	for (int i = 0; i < TOKENS && tokens[i] != END && code == TFC_OK; i++) {
-		code = read_token(noise, tokens[i], &from);
+		code = noise_read_token(noise, tokens[i], &from);
 		has_remote |= tokens[i] == S;
 	}
 	if (code == TFC_OK)
@@ -237,14 +229,14 @@ static int read_message(struct tfc__noise *noise, const uint8_t *from, size_t le
 int tfc__noise_read(struct tfc__noise *noise, const void *message, size_t len,
 		    struct tfc__buf *payload)
 {
-	if (!is_reading(noise))
+	if (noise->next == MESSAGES || noise->is_failed || tfc__noise_is_writing(noise))
 		return TFC_ESTATE;
 	noise->is_failed = true;
 	if (len < overheads[noise->next] || len > TFC__NOISE_MESSAGE_MAX)
 		return TFC_EPARSE;
 	size_t size = len - overheads[noise->next];
 	char *to = tfc__buf_reserve(payload, size);
-	int code = to ? read_message(noise, message, len, (uint8_t *)to) : TFC_ENOMEM;
+	int code = to ? noise_read_message(noise, message, len, (uint8_t *)to) : TFC_ENOMEM;
 	if (code < 0)
 		return code;
 	tfc__buf_grow(payload, size);

@@ -9,7 +9,7 @@ enum { NONCE = crypto_aead_chacha20poly1305_ietf_NPUBBYTES };
 /* ---- CipherState */
 
 /* Section 12.3: four zero bytes and the number in little-endian order. */
-static void make_nonce(uint64_t number, uint8_t nonce[NONCE])
+static void encode_nonce(uint64_t number, uint8_t nonce[NONCE])
 {
 	memset(nonce, 0, 4);
 	for (int i = 4; i < NONCE; i++, number >>= 8)
@@ -17,30 +17,30 @@ static void make_nonce(uint64_t number, uint8_t nonce[NONCE])
 }
 
 /* The last nonce is reserved (section 5.1). */
-static bool is_used_up(const struct tfc__noise_cipher *cipher)
+static bool cipher_is_used_up(const struct tfc__noise_cipher *cipher)
 {
 	return cipher->nonce == UINT64_MAX;
 }
 
-static int seal(struct tfc__noise_cipher *cipher, const void *with, size_t with_len,
-		const void *plain, size_t len, uint8_t *sealed)
+static int cipher_seal(struct tfc__noise_cipher *cipher, const void *with, size_t with_len,
+		       const void *plain, size_t len, uint8_t *sealed)
 {
 	uint8_t nonce[NONCE];
-	if (is_used_up(cipher))
+	if (cipher_is_used_up(cipher))
 		return TFC_ESTATE;
-	make_nonce(cipher->nonce++, nonce);
+	encode_nonce(cipher->nonce++, nonce);
 	crypto_aead_chacha20poly1305_ietf_encrypt(sealed, NULL, plain, len, with, with_len, NULL,
 						  nonce, cipher->key);
 	return TFC_OK;
 }
 
-static int open_sealed(struct tfc__noise_cipher *cipher, const void *with, size_t with_len,
+static int cipher_open(struct tfc__noise_cipher *cipher, const void *with, size_t with_len,
 		       const void *sealed, size_t len, uint8_t *plain)
 {
 	uint8_t nonce[NONCE];
-	if (cipher->is_failed || is_used_up(cipher))
+	if (cipher->is_failed || cipher_is_used_up(cipher))
 		return TFC_ESTATE;
-	make_nonce(cipher->nonce, nonce);
+	encode_nonce(cipher->nonce, nonce);
 	if (len < TFC__NOISE_TAG || len > TFC__NOISE_MESSAGE_MAX ||
 	    crypto_aead_chacha20poly1305_ietf_decrypt(plain, NULL, NULL, sealed, len, with,
 						      with_len, nonce, cipher->key) != 0) {
@@ -55,12 +55,12 @@ int tfc__noise_seal(struct tfc__noise_cipher *cipher, const void *plain, size_t 
 {
 	if (len > TFC__NOISE_MESSAGE_MAX - TFC__NOISE_TAG)
 		return TFC_ETOOBIG;
-	return seal(cipher, NULL, 0, plain, len, sealed);
+	return cipher_seal(cipher, NULL, 0, plain, len, sealed);
 }
 
 int tfc__noise_open(struct tfc__noise_cipher *cipher, const void *sealed, size_t len, void *plain)
 {
-	return open_sealed(cipher, NULL, 0, sealed, len, plain);
+	return cipher_open(cipher, NULL, 0, sealed, len, plain);
 }
 
 void tfc__noise_cipher_fini(struct tfc__noise_cipher *cipher)
@@ -83,8 +83,8 @@ static void hmac(const uint8_t key[NOISE_HASH], const uint8_t *data, size_t len,
 }
 
 /* Fills `count` consecutive outputs. */
-static void derive(const uint8_t chaining_key[NOISE_HASH], const uint8_t *material, size_t len,
-		   uint8_t count, uint8_t *ret_outputs)
+static void hkdf(const uint8_t chaining_key[NOISE_HASH], const uint8_t *material, size_t len,
+		 uint8_t count, uint8_t *ret_outputs)
 {
 	uint8_t secret[NOISE_HASH];
 	hmac(chaining_key, material, len, 0, secret);
@@ -97,7 +97,7 @@ static void derive(const uint8_t chaining_key[NOISE_HASH], const uint8_t *materi
 
 /* ---- SymmetricState */
 
-static void set_key(struct tfc__noise_cipher *cipher, const uint8_t key[TFC__NOISE_KEY])
+static void cipher_set_key(struct tfc__noise_cipher *cipher, const uint8_t key[TFC__NOISE_KEY])
 {
 	memcpy(cipher->key, key, TFC__NOISE_KEY);
 	cipher->nonce = 0;
@@ -122,26 +122,26 @@ void tfc__noise_mix_hash(struct noise_symmetric *symmetric, const void *data, si
 void tfc__noise_mix_key(struct noise_symmetric *symmetric, const uint8_t *key, size_t len)
 {
 	uint8_t outputs[2 * NOISE_HASH];
-	derive(symmetric->chaining_key, key, len, 2, outputs);
+	hkdf(symmetric->chaining_key, key, len, 2, outputs);
 	memcpy(symmetric->chaining_key, outputs, NOISE_HASH);
-	set_key(&symmetric->cipher, outputs + NOISE_HASH);
+	cipher_set_key(&symmetric->cipher, outputs + NOISE_HASH);
 	sodium_memzero(outputs, sizeof(outputs));
 }
 
 void tfc__noise_mix_key_and_hash(struct noise_symmetric *symmetric, const uint8_t *key, size_t len)
 {
 	uint8_t outputs[3 * NOISE_HASH];
-	derive(symmetric->chaining_key, key, len, 3, outputs);
+	hkdf(symmetric->chaining_key, key, len, 3, outputs);
 	memcpy(symmetric->chaining_key, outputs, NOISE_HASH);
 	tfc__noise_mix_hash(symmetric, outputs + NOISE_HASH, NOISE_HASH);
-	set_key(&symmetric->cipher, outputs + 2 * NOISE_HASH);
+	cipher_set_key(&symmetric->cipher, outputs + 2 * NOISE_HASH);
 	sodium_memzero(outputs, sizeof(outputs));
 }
 
 int tfc__noise_seal_and_hash(struct noise_symmetric *symmetric, const void *plain, size_t len,
 			     uint8_t *sealed)
 {
-	int code = seal(&symmetric->cipher, symmetric->hash, NOISE_HASH, plain, len, sealed);
+	int code = cipher_seal(&symmetric->cipher, symmetric->hash, NOISE_HASH, plain, len, sealed);
 	if (code == TFC_OK)
 		tfc__noise_mix_hash(symmetric, sealed, len + TFC__NOISE_TAG);
 	return code;
@@ -150,7 +150,7 @@ int tfc__noise_seal_and_hash(struct noise_symmetric *symmetric, const void *plai
 int tfc__noise_open_and_hash(struct noise_symmetric *symmetric, const uint8_t *sealed, size_t len,
 			     uint8_t *plain)
 {
-	int code = open_sealed(&symmetric->cipher, symmetric->hash, NOISE_HASH, sealed, len, plain);
+	int code = cipher_open(&symmetric->cipher, symmetric->hash, NOISE_HASH, sealed, len, plain);
 	if (code == TFC_OK)
 		tfc__noise_mix_hash(symmetric, sealed, len);
 	return code;
@@ -160,7 +160,7 @@ void tfc__noise_split_keys(const struct noise_symmetric *symmetric,
 			   uint8_t ret_first[TFC__NOISE_KEY], uint8_t ret_second[TFC__NOISE_KEY])
 {
 	uint8_t outputs[2 * NOISE_HASH];
-	derive(symmetric->chaining_key, NULL, 0, 2, outputs);
+	hkdf(symmetric->chaining_key, NULL, 0, 2, outputs);
 	memcpy(ret_first, outputs, TFC__NOISE_KEY);
 	memcpy(ret_second, outputs + NOISE_HASH, TFC__NOISE_KEY);
 	sodium_memzero(outputs, sizeof(outputs));

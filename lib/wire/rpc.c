@@ -17,7 +17,7 @@ static void table_init(struct table *table)
 		tfc__list_init(&table->buckets[i]);
 }
 
-void tfc__rpc_enter(struct table *table, struct rpc_entry *entry, uint64_t id)
+void tfc__rpc_insert(struct table *table, struct rpc_entry *entry, uint64_t id)
 {
 	entry->id = table->last = id;
 	tfc__list_append(&table->buckets[id % BUCKETS], &entry->link);
@@ -45,7 +45,7 @@ void tfc__rpc_remove(struct table *table, struct rpc_entry *entry)
 
 /* ---- life */
 
-static void let_go(struct tfc__rpc *rpc)
+static void rpc_release(struct tfc__rpc *rpc)
 {
 	if (--rpc->holds)
 		return;
@@ -70,11 +70,11 @@ void tfc__rpc_free(struct tfc__rpc *rpc, struct rpc_entry *entry)
 {
 	tfc__list_remove(&entry->all);
 	free(entry);
-	let_go(rpc);
+	rpc_release(rpc);
 }
 
 /* The context is being freed with all its timers and work: no callback is called. */
-static void free_with_context(tfc_op *op)
+static void rpc_free_with_context(tfc_op *op)
 {
 	struct tfc__rpc *rpc = tfc__container_of(op, struct tfc__rpc, life);
 	TFC__LIST_EACH (link, &rpc->all)
@@ -82,7 +82,7 @@ static void free_with_context(tfc_op *op)
 	free(rpc);
 }
 
-static void report_broken(struct tfc__work *work)
+static void rpc_report_broken(struct tfc__work *work)
 {
 	struct tfc__rpc *rpc = tfc__container_of(work, struct tfc__rpc, break_work);
 	tfc_error error = rpc->error;
@@ -108,7 +108,8 @@ void tfc__rpc_add(struct tfc__buf *message, const struct tfc__buf *value)
 }
 
 /* Each value needs at least one byte, so only a long message can have too many values. */
-static int check_size(const struct tfc__rpc *rpc, const struct tfc__buf *message, tfc_error *error)
+static int rpc_check_size(const struct tfc__rpc *rpc, const struct tfc__buf *message,
+			  tfc_error *error)
 {
 	const struct tfc__msg_limits limits = {.objects = OBJECTS_MAX};
 	if (message->is_failed)
@@ -126,7 +127,7 @@ static int check_size(const struct tfc__rpc *rpc, const struct tfc__buf *message
 
 int tfc__rpc_send(struct tfc__rpc *rpc, struct tfc__buf *message, tfc_error *error)
 {
-	int code = check_size(rpc, message, error);
+	int code = rpc_check_size(rpc, message, error);
 	bool is_closed = rpc->is_closed || rpc->is_broken || tfc__ctx_is_ending(rpc->ctx);
 	if (code == TFC_OK && is_closed)
 		code = tfc__fail(error, TFC_ELOST, "wire", 0, "connection closed");
@@ -170,7 +171,7 @@ void tfc__rpc_stop_waiting(struct tfc__rpc_waiter *waiter)
 }
 
 /* One waiter at a time: the next one is called after this one has used the room. */
-static void wake_one(struct tfc__work *work)
+static void rpc_wake_waiter(struct tfc__work *work)
 {
 	struct tfc__rpc *rpc = tfc__container_of(work, struct tfc__rpc, room_work);
 	if (tfc__list_is_empty(&rpc->waiters) || !tfc__rpc_has_room(rpc))
@@ -212,13 +213,6 @@ static void write_hello(struct tfc__buf *message, uint32_t more)
 	tfc__msg_put_str(message, "library", LIBRARY);
 }
 
-static int send_hello(struct tfc__rpc *rpc)
-{
-	struct tfc__buf message = {0};
-	write_hello(&message, 0);
-	return tfc__rpc_send(rpc, &message, NULL);
-}
-
 void tfc__rpc_write_refusal(struct tfc__buf *message, const tfc_error *error)
 {
 	write_hello(message, 1);
@@ -227,7 +221,7 @@ void tfc__rpc_write_refusal(struct tfc__buf *message, const tfc_error *error)
 }
 
 /* Both ends use the older end's version if the newer end supports it. */
-static int on_hello(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
+static int rpc_on_hello(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
 {
 	char library[32];
 	unsigned major, minor, patch;
@@ -267,23 +261,20 @@ int tfc__rpc_refuse(tfc_error *error, const char *what)
 	return TFC_EPARSE;
 }
 
-typedef int (*take_fn)(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error);
+typedef int (*handle_fn)(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error);
 
 /* A newer version may append items to a message and add kinds. */
 static const struct {
-	take_fn take;
+	handle_fn handle;
 	uint32_t items; /* minimum number of items after the kind */
 } kinds[KIND_COUNT] = {
-	[REQUEST] = {tfc__rpc_on_request, 5},
-	[RESPONSE] = {tfc__rpc_on_response, 3},
-	[NOTIFY] = {tfc__rpc_on_notify, 2},
-	[CANCEL] = {tfc__rpc_on_cancel, 1},
-	[ITEM] = {tfc__rpc_on_item, 2},
-	[CREDIT] = {tfc__rpc_on_credit, 2},
-	[HELLO] = {on_hello, 2},
+	[REQUEST] = {tfc__rpc_on_request, 5}, [RESPONSE] = {tfc__rpc_on_response, 3},
+	[NOTIFY] = {tfc__rpc_on_notify, 2},   [CANCEL] = {tfc__rpc_on_cancel, 1},
+	[ITEM] = {tfc__rpc_on_item, 2},       [CREDIT] = {tfc__rpc_on_credit, 2},
+	[HELLO] = {rpc_on_hello, 2},
 };
 
-static int take(struct tfc__rpc *rpc, const msgpack_object *message, tfc_error *error)
+static int rpc_handle(struct tfc__rpc *rpc, const msgpack_object *message, tfc_error *error)
 {
 	const msgpack_object *items = message->via.array.ptr;
 	if (message->type != MSGPACK_OBJECT_ARRAY || message->via.array.size < 1 ||
@@ -296,10 +287,11 @@ static int take(struct tfc__rpc *rpc, const msgpack_object *message, tfc_error *
 		return TFC_OK;
 	if (message->via.array.size - 1 < kinds[kind].items)
 		return tfc__rpc_refuse(error, "message lacks items");
-	return kinds[kind].take(rpc, items + 1, error);
+	return kinds[kind].handle(rpc, items + 1, error);
 }
 
-static int parse_and_take(struct tfc__rpc *rpc, const void *data, size_t len, tfc_error *error)
+static int rpc_parse_and_handle(struct tfc__rpc *rpc, const void *data, size_t len,
+				tfc_error *error)
 {
 	const struct tfc__msg_limits limits = {.objects = OBJECTS_MAX};
 	struct tfc__msg msg;
@@ -311,7 +303,7 @@ static int parse_and_take(struct tfc__rpc *rpc, const void *data, size_t len, tf
 	code = tfc__msg_parse(&msg, data, len, &limits, error);
 	if (code < 0)
 		return code;
-	code = take(rpc, &msg.root, error);
+	code = rpc_handle(rpc, &msg.root, error);
 	tfc__msg_fini(&msg);
 	return code;
 }
@@ -323,13 +315,13 @@ void tfc__rpc_feed(struct tfc__rpc *rpc, const void *data, size_t len)
 		return;
 	rpc->holds++;
 	rpc->feeding = len;
-	int code = parse_and_take(rpc, data, len, &error);
+	int code = rpc_parse_and_handle(rpc, data, len, &error);
 	if (code < 0 && !rpc->is_closed && !rpc->is_broken) {
 		rpc->is_broken = true;
 		rpc->error = error;
 		rpc->ops->broken(rpc->user, &error);
 	}
-	let_go(rpc);
+	rpc_release(rpc);
 }
 
 /* ---- open, close */
@@ -337,6 +329,7 @@ void tfc__rpc_feed(struct tfc__rpc *rpc, const void *data, size_t len)
 int tfc__rpc_open(tfc_ctx *ctx, const struct tfc__rpc_ops *ops, void *user,
 		  struct tfc__rpc **ret_rpc)
 {
+	struct tfc__buf hello = {0};
 	struct tfc__rpc *rpc = calloc(1, sizeof(*rpc));
 	if (!rpc)
 		return TFC_ENOMEM;
@@ -349,28 +342,17 @@ int tfc__rpc_open(tfc_ctx *ctx, const struct tfc__rpc_ops *ops, void *user,
 	table_init(&rpc->requests);
 	tfc__list_init(&rpc->all);
 	tfc__list_init(&rpc->waiters);
-	tfc__work_init(&rpc->room_work, ctx, wake_one);
-	tfc__work_init(&rpc->break_work, ctx, report_broken);
+	tfc__work_init(&rpc->room_work, ctx, rpc_wake_waiter);
+	tfc__work_init(&rpc->break_work, ctx, rpc_report_broken);
 	tfc__op_init(&rpc->life, ctx, 0, NULL);
-	tfc__op_free_last(&rpc->life, free_with_context);
-	int code = send_hello(rpc);
+	tfc__op_free_last(&rpc->life, rpc_free_with_context);
+	write_hello(&hello, 0);
+	int code = tfc__rpc_send(rpc, &hello, NULL);
 	if (code < 0)
-		let_go(rpc);
+		rpc_release(rpc);
 	else
 		*ret_rpc = rpc;
 	return code;
-}
-
-static void close_all(struct tfc__rpc *rpc)
-{
-	for (size_t i = 0; i < BUCKETS; i++) {
-		TFC__LIST_EACH (link, &rpc->calls.buckets[i])
-			tfc__rpc_lose_call(
-				tfc__container_of(link, struct tfc__rpc_call, entry.link));
-		TFC__LIST_EACH (link, &rpc->requests.buckets[i])
-			tfc__rpc_lose_request(
-				tfc__container_of(link, struct tfc__rpc_request, entry.link));
-	}
 }
 
 void tfc__rpc_close(struct tfc__rpc *rpc, const tfc_error *why)
@@ -385,8 +367,15 @@ void tfc__rpc_close(struct tfc__rpc *rpc, const tfc_error *why)
 	/* The waiters may outlive the connection, and there will be no room again. */
 	TFC__LIST_EACH (link, &rpc->waiters)
 		tfc__list_remove(link);
-	close_all(rpc);
-	let_go(rpc);
+	for (size_t i = 0; i < BUCKETS; i++) {
+		TFC__LIST_EACH (link, &rpc->calls.buckets[i])
+			tfc__rpc_call_lost(
+				tfc__container_of(link, struct tfc__rpc_call, entry.link));
+		TFC__LIST_EACH (link, &rpc->requests.buckets[i])
+			tfc__rpc_request_lost(
+				tfc__container_of(link, struct tfc__rpc_request, entry.link));
+	}
+	rpc_release(rpc);
 }
 
 bool tfc__rpc_is_exposed(const struct tfc__rpc *rpc)

@@ -38,8 +38,8 @@ struct tfc__rpc_ops {
 	 */
 	void (*send)(void *user, struct tfc__buf *message);
 	/*
-	 * Handles a received request, or, if request is NULL, a notification. Each request must be
-	 * answered exactly once, during the call or later. params is borrowed and valid during the
+	 * Handles a received request, or, if request is NULL, a notification. Each request must get
+	 * exactly one response, during the call or later. params is borrowed and valid during the
 	 * call.
 	 */
 	void (*serve)(void *user, struct tfc__rpc_request *request, const char *method,
@@ -57,8 +57,8 @@ struct tfc__rpc_ops {
 	bool (*has_room)(void *user);
 	/* Checks the size of a response: TFC_OK, or the error that is sent instead. */
 	int (*check_response)(void *user, size_t len, tfc_error *error);
-	/* begin_request checks the size of a received request: TFC_OK, or the error that answers
-	 * it. end_request reports that a request was answered or its connection closed. */
+	/* begin_request checks the size of a received request: TFC_OK, or the error that is
+	 * its response. end_request reports that the response was sent or the connection closed. */
 	int (*begin_request)(void *user, size_t len, tfc_error *error);
 	void (*end_request)(void *user, size_t len);
 	/* Changes the number of bytes that a request counts for: TFC_OK, or the reason for
@@ -73,7 +73,7 @@ int tfc__rpc_open(tfc_ctx *ctx, const struct tfc__rpc_ops *ops, void *user,
 
 /*
  * Closes the connection. Open calls end with TFC_ELOST in later dispatch turns. Requests of the
- * other end get on_cancel and must still be answered. `why` may be NULL. The memory is freed when
+ * other end get on_cancel and still need a response. `why` may be NULL. The memory is freed when
  * the last reference is dropped, or with the context. Legal in every callback except `send`. NULL
  * is a no-op.
  */
@@ -84,7 +84,7 @@ void tfc__rpc_close(struct tfc__rpc *rpc, const tfc_error *why);
 void tfc__rpc_room(struct tfc__rpc *rpc);
 
 /* Handles a message that was too large to receive and of which only the beginning was kept. If it
- * is a request, the error answers it. */
+ * is a request, the error is its response. */
 void tfc__rpc_refuse_large(struct tfc__rpc *rpc, const void *begin, size_t begin_len,
 			   const tfc_error *error);
 
@@ -122,7 +122,7 @@ struct tfc__rpc_options {
  * Sends a request. The call lives until `end` was called. Errors: TFC_ENOMEM; TFC_ELOST when the
  * connection is closed; TFC_ETOOBIG over the other end's message limit; TFC_EINVAL for a method
  * name over TFC__RPC_METHOD_MAX; TFC_EBUSY when TFC__RPC_OPEN_MAX requests are open, including
- * those that were canceled or timed out but not answered yet.
+ * those that were canceled or timed out but have no response yet.
  */
 int tfc__rpc_call(struct tfc__rpc *rpc, const struct tfc__rpc_options *options, tfc_error *error,
 		  struct tfc__rpc_call **ret_call);
@@ -148,10 +148,10 @@ void tfc__rpc_reply_text(struct tfc__rpc_request *request, const char *text, siz
 void tfc__rpc_fail(struct tfc__rpc_request *request, const tfc_error *error);
 
 /*
- * Sets the number of bytes that the request occupies in addition to its message, until it is
- * answered or this function is called again. TFC_EAGAIN when there is no room for more than was
- * reserved before; the earlier reservation then stays. The reservation is released before the size
- * of the response is checked.
+ * Sets the number of bytes that the request occupies in addition to its message, until its
+ * response is sent or this function is called again. TFC_EAGAIN when there is no room for more than
+ * was reserved before; the earlier reservation then stays. The reservation is released before the
+ * size of the response is checked.
  */
 int tfc__rpc_reserve(struct tfc__rpc_request *request, size_t bytes, tfc_error *error);
 
@@ -165,7 +165,7 @@ uint32_t tfc__rpc_credit(struct tfc__rpc_request *request);
 /*
  * Sets the callbacks of a request, both called in dispatch; each may be NULL. on_credit: credit was
  * received, or there is room again. on_cancel: the caller has canceled, the timeout has expired, or
- * the connection is closed; the request must still be answered, which frees it, although the
+ * the connection is closed; the request still needs a response, which frees it, although the
  * response is discarded.
  */
 void tfc__rpc_watch(struct tfc__rpc_request *request, void (*on_credit)(void *user),

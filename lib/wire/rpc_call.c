@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 
-static void free_call(struct tfc__rpc_call *call)
+static void rpc_call_free(struct tfc__rpc_call *call)
 {
 	tfc__timer_cancel(&call->timer);
 	tfc__work_cancel(&call->work);
@@ -13,8 +13,8 @@ static void free_call(struct tfc__rpc_call *call)
 
 /* Calls `end`. Any object may be closed inside; a caller may use the call afterwards only if the
  * call is no longer in the table. */
-static void report_end(struct tfc__rpc_call *call, int code, const msgpack_object *result,
-		       const tfc_error *error)
+static void rpc_call_report_end(struct tfc__rpc_call *call, int code, const msgpack_object *result,
+				const tfc_error *error)
 {
 	call->is_over = true;
 	tfc__timer_cancel(&call->timer);
@@ -22,7 +22,7 @@ static void report_end(struct tfc__rpc_call *call, int code, const msgpack_objec
 	call->end(call->user, code, result, error);
 }
 
-static void send_cancel(struct tfc__rpc_call *call)
+static void rpc_call_send_cancel(struct tfc__rpc_call *call)
 {
 	struct tfc__buf message = {0};
 	tfc__rpc_begin(&message, CANCEL, 2);
@@ -30,17 +30,17 @@ static void send_cancel(struct tfc__rpc_call *call)
 	tfc__rpc_must_send(call->rpc, &message);
 }
 
-static void expire(struct tfc__timer *timer)
+static void rpc_call_on_timeout(struct tfc__timer *timer)
 {
 	struct tfc__rpc_call *call = tfc__container_of(timer, struct tfc__rpc_call, timer);
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__fail(&error, TFC_ETIMEDOUT, "wire", 0, "no response within %u ms", call->timeout_ms);
-	send_cancel(call);
-	report_end(call, TFC_ETIMEDOUT, NULL, &error);
+	rpc_call_send_cancel(call);
+	rpc_call_report_end(call, TFC_ETIMEDOUT, NULL, &error);
 }
 
 /* After a cancel, or when the connection was closed. */
-static void end_later(struct tfc__work *work)
+static void rpc_call_end_later(struct tfc__work *work)
 {
 	struct tfc__rpc_call *call = tfc__container_of(work, struct tfc__rpc_call, work);
 	bool is_open = !tfc__list_is_empty(&call->entry.link);
@@ -52,14 +52,15 @@ static void end_later(struct tfc__work *work)
 	else
 		tfc__fail(&error, TFC_ELOST, "wire", 0, "connection lost%s%s",
 			  call->rpc->error.code ? ": " : "", call->rpc->error.text);
-	report_end(call, error.code, NULL, &error);
+	rpc_call_report_end(call, error.code, NULL, &error);
 	if (!is_open)
-		free_call(call);
+		rpc_call_free(call);
 }
 
 /* ---- functions for the caller */
 
-static struct tfc__rpc_call *new_call(struct tfc__rpc *rpc, const struct tfc__rpc_options *options)
+static struct tfc__rpc_call *rpc_call_new(struct tfc__rpc *rpc,
+					  const struct tfc__rpc_options *options)
 {
 	struct tfc__rpc_call *call = tfc__rpc_new(rpc, sizeof(*call));
 	if (!call)
@@ -71,13 +72,13 @@ static struct tfc__rpc_call *new_call(struct tfc__rpc *rpc, const struct tfc__rp
 	call->end = options->end;
 	call->user = options->user;
 	call->timeout_ms = options->timeout_ms;
-	tfc__timer_init(&call->timer, rpc->ctx, expire);
-	tfc__work_init(&call->work, rpc->ctx, end_later);
+	tfc__timer_init(&call->timer, rpc->ctx, rpc_call_on_timeout);
+	tfc__work_init(&call->work, rpc->ctx, rpc_call_end_later);
 	return call;
 }
 
-static int send_request(struct tfc__rpc *rpc, const struct tfc__rpc_options *options, uint64_t id,
-			tfc_error *error)
+static int rpc_call_send(struct tfc__rpc *rpc, const struct tfc__rpc_options *options, uint64_t id,
+			 tfc_error *error)
 {
 	struct tfc__buf message = {0};
 	tfc__rpc_begin(&message, REQUEST, 6);
@@ -89,8 +90,8 @@ static int send_request(struct tfc__rpc *rpc, const struct tfc__rpc_options *opt
 	return tfc__rpc_send(rpc, &message, error);
 }
 
-static int check_call(const struct tfc__rpc *rpc, const struct tfc__rpc_options *options,
-		      tfc_error *error)
+static int rpc_call_check(const struct tfc__rpc *rpc, const struct tfc__rpc_options *options,
+			  tfc_error *error)
 {
 	uint32_t max = options->is_low_priority ? TFC__RPC_LOW_MAX : TFC__RPC_OPEN_MAX;
 	if (rpc->is_closed || rpc->is_broken)
@@ -109,18 +110,18 @@ static int check_call(const struct tfc__rpc *rpc, const struct tfc__rpc_options 
 int tfc__rpc_call(struct tfc__rpc *rpc, const struct tfc__rpc_options *options, tfc_error *error,
 		  struct tfc__rpc_call **ret_call)
 {
-	int code = check_call(rpc, options, error);
+	int code = rpc_call_check(rpc, options, error);
 	if (code < 0)
 		return code;
-	struct tfc__rpc_call *call = new_call(rpc, options);
+	struct tfc__rpc_call *call = rpc_call_new(rpc, options);
 	if (!call)
 		return tfc__fail_nomem(error, "wire");
-	code = send_request(rpc, options, rpc->calls.last + 1, error);
+	code = rpc_call_send(rpc, options, rpc->calls.last + 1, error);
 	if (code < 0) {
 		tfc__rpc_free(rpc, &call->entry);
 		return code;
 	}
-	tfc__rpc_enter(&rpc->calls, &call->entry, rpc->calls.last + 1);
+	tfc__rpc_insert(&rpc->calls, &call->entry, rpc->calls.last + 1);
 	if (call->timeout_ms)
 		tfc__timer_set(&call->timer, tfc__now() + call->timeout_ms * TFC__MS);
 	if (ret_call)
@@ -149,7 +150,7 @@ void tfc__rpc_cancel(struct tfc__rpc_call *call)
 	call->is_canceled = true;
 	tfc__timer_cancel(&call->timer);
 	tfc__work_schedule(&call->work);
-	send_cancel(call);
+	rpc_call_send_cancel(call);
 }
 
 void tfc__rpc_drop(struct tfc__rpc_call *call)
@@ -160,14 +161,14 @@ void tfc__rpc_drop(struct tfc__rpc_call *call)
 	tfc__timer_cancel(&call->timer);
 	tfc__work_cancel(&call->work);
 	if (tfc__list_is_empty(&call->entry.link))
-		free_call(call);
+		rpc_call_free(call);
 	else if (!call->is_canceled)
-		send_cancel(call);
+		rpc_call_send_cancel(call);
 }
 
 /* ---- messages from the other end */
 
-static struct tfc__rpc_call *find_call(struct tfc__rpc *rpc, const msgpack_object *id)
+static struct tfc__rpc_call *rpc_call_find(struct tfc__rpc *rpc, const msgpack_object *id)
 {
 	if (id->type != MSGPACK_OBJECT_POSITIVE_INTEGER)
 		return NULL;
@@ -175,32 +176,27 @@ static struct tfc__rpc_call *find_call(struct tfc__rpc *rpc, const msgpack_objec
 	return entry ? tfc__container_of(entry, struct tfc__rpc_call, entry) : NULL;
 }
 
-static void report_response(struct tfc__rpc_call *call, const msgpack_object *failure,
-			    const msgpack_object *result)
-{
-	tfc_error error = TFC_ERROR_INIT;
-	int code = TFC_OK;
-	if (failure->type != MSGPACK_OBJECT_NIL)
-		code = tfc__msg_to_error(failure, &error);
-	report_end(call, code, code < 0 ? NULL : result, code < 0 ? &error : NULL);
-}
-
 /* [id, error, result]. The scheduled work calls `end` of a canceled call. */
 int tfc__rpc_on_response(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
 {
-	struct tfc__rpc_call *call = find_call(rpc, &items[0]);
+	struct tfc__rpc_call *call = rpc_call_find(rpc, &items[0]);
 	if (!call)
 		return tfc__rpc_refuse(error, "response without a request");
 	tfc__rpc_remove(&rpc->calls, &call->entry);
 	if (call->is_canceled && !call->is_over)
 		return TFC_OK;
-	if (!call->is_over)
-		report_response(call, &items[1], &items[2]);
-	free_call(call);
+	if (!call->is_over) {
+		tfc_error why = TFC_ERROR_INIT;
+		int code = items[1].type == MSGPACK_OBJECT_NIL ? TFC_OK
+							       : tfc__msg_to_error(&items[1], &why);
+		rpc_call_report_end(call, code, code < 0 ? NULL : &items[2],
+				    code < 0 ? &why : NULL);
+	}
+	rpc_call_free(call);
 	return TFC_OK;
 }
 
-static int use_credit(struct tfc__rpc_call *call, tfc_error *error)
+static int rpc_call_use_credit(struct tfc__rpc_call *call, tfc_error *error)
 {
 	if (!call->credit)
 		return tfc__rpc_refuse(error, "item without credit");
@@ -208,8 +204,8 @@ static int use_credit(struct tfc__rpc_call *call, tfc_error *error)
 	return TFC_OK;
 }
 
-static int report_item_bytes(struct tfc__rpc_call *call, const msgpack_object *item,
-			     tfc_error *error)
+static int rpc_call_report_bytes(struct tfc__rpc_call *call, const msgpack_object *item,
+				 tfc_error *error)
 {
 	struct tfc__buf bytes = {0};
 	tfc__msg_object(&bytes, item);
@@ -223,14 +219,14 @@ static int report_item_bytes(struct tfc__rpc_call *call, const msgpack_object *i
 /* [id, item] */
 int tfc__rpc_on_item(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
 {
-	struct tfc__rpc_call *call = find_call(rpc, &items[0]);
+	struct tfc__rpc_call *call = rpc_call_find(rpc, &items[0]);
 	if (!call)
 		return tfc__rpc_refuse(error, "item of a stream that is not open");
-	int code = use_credit(call, error);
+	int code = rpc_call_use_credit(call, error);
 	if (code < 0 || call->is_over || call->is_canceled)
 		return code;
 	if (call->item_bytes)
-		return report_item_bytes(call, &items[1], error);
+		return rpc_call_report_bytes(call, &items[1], error);
 	if (call->item)
 		call->item(call->user, &items[1]);
 	return TFC_OK;
@@ -250,18 +246,18 @@ int tfc__rpc_on_item_bytes(struct tfc__rpc *rpc, const uint8_t *message, size_t 
 					   : NULL;
 	if (!call || !call->item_bytes)
 		return 0;
-	int code = use_credit(call, error);
+	int code = rpc_call_use_credit(call, error);
 	if (code == TFC_OK && !call->is_over && !call->is_canceled)
 		call->item_bytes(call->user, at, (size_t)(end - at));
 	return code < 0 ? code : 1;
 }
 
-void tfc__rpc_lose_call(struct tfc__rpc_call *call)
+void tfc__rpc_call_lost(struct tfc__rpc_call *call)
 {
 	tfc__rpc_remove(&call->rpc->calls, &call->entry);
 	tfc__timer_cancel(&call->timer);
 	if (call->is_over)
-		free_call(call);
+		rpc_call_free(call);
 	else
 		tfc__work_schedule(&call->work);
 }

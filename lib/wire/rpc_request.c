@@ -7,9 +7,9 @@
 #define HEAD_MAX 16     /* bytes of a response or an item before its value */
 #define TEXT_HEAD_MAX 5 /* bytes of a text's head */
 
-/* Removes a request that was answered or whose connection was closed. A no-op if it was removed
- * already. */
-static void leave_table(struct tfc__rpc_request *request)
+/* Removes a request whose response was sent or whose connection was closed. A no-op if it was
+ * removed already. */
+static void rpc_request_remove(struct tfc__rpc_request *request)
 {
 	struct tfc__rpc *rpc = request->rpc;
 	tfc__rpc_stop_waiting(&request->waiter);
@@ -20,16 +20,16 @@ static void leave_table(struct tfc__rpc_request *request)
 		rpc->ops->end_request(rpc->user, request->len);
 }
 
-static void free_request(struct tfc__rpc_request *request)
+static void rpc_request_free(struct tfc__rpc_request *request)
 {
-	leave_table(request);
+	rpc_request_remove(request);
 	tfc__timer_cancel(&request->timer);
 	tfc__work_cancel(&request->work);
 	tfc__rpc_free(request->rpc, &request->entry);
 }
 
 /* Any object may be closed inside; the request must not be used afterwards. */
-static void cancel(struct tfc__rpc_request *request)
+static void rpc_request_cancel(struct tfc__rpc_request *request)
 {
 	if (request->is_canceled)
 		return;
@@ -40,12 +40,12 @@ static void cancel(struct tfc__rpc_request *request)
 		request->on_cancel(request->user);
 }
 
-static void expire(struct tfc__timer *timer)
+static void rpc_request_on_timeout(struct tfc__timer *timer)
 {
-	cancel(tfc__container_of(timer, struct tfc__rpc_request, timer));
+	rpc_request_cancel(tfc__container_of(timer, struct tfc__rpc_request, timer));
 }
 
-static void cancel_later(struct tfc__work *work)
+static void rpc_request_report_cancel(struct tfc__work *work)
 {
 	struct tfc__rpc_request *request = tfc__container_of(work, struct tfc__rpc_request, work);
 	if (request->on_cancel)
@@ -86,11 +86,11 @@ static void send_failure(struct tfc__rpc_request *request, const tfc_error *erro
 void tfc__rpc_fail(struct tfc__rpc_request *request, const tfc_error *error)
 {
 	send_failure(request, error);
-	free_request(request);
+	rpc_request_free(request);
 }
 
 /* Begins a response with a value of `len` bytes. Returns false when there is no room for it; the
- * request is then answered with the error. */
+ * error is then the response. */
 static bool begin_response(struct tfc__rpc_request *request, size_t len, struct tfc__buf *message)
 {
 	const struct tfc__rpc *rpc = request->rpc;
@@ -114,7 +114,7 @@ static void end_response(struct tfc__rpc_request *request, struct tfc__buf *mess
 	tfc_error error = TFC_ERROR_INIT;
 	if (tfc__rpc_send(rpc, message, &error) < 0 && !rpc->is_closed)
 		send_failure(request, &error);
-	free_request(request);
+	rpc_request_free(request);
 }
 
 void tfc__rpc_reply(struct tfc__rpc_request *request, const struct tfc__buf *result)
@@ -144,7 +144,7 @@ void tfc__rpc_reply_text(struct tfc__rpc_request *request, const char *text, siz
 	end_response(request, &message);
 }
 
-static void on_room(struct tfc__rpc_waiter *waiter)
+static void rpc_request_on_room(struct tfc__rpc_waiter *waiter)
 {
 	struct tfc__rpc_request *request = tfc__container_of(waiter, struct tfc__rpc_request,
 							     waiter);
@@ -218,15 +218,15 @@ static bool is_used_id(const struct tfc__rpc *rpc, const msgpack_object *id)
 	return id->type == MSGPACK_OBJECT_POSITIVE_INTEGER && id->via.u64 <= rpc->requests.last;
 }
 
-static struct tfc__rpc_request *find_request(struct tfc__rpc *rpc, const msgpack_object *id)
+static struct tfc__rpc_request *rpc_request_find(struct tfc__rpc *rpc, const msgpack_object *id)
 {
 	struct rpc_entry *entry = tfc__rpc_find(&rpc->requests, id->via.u64);
 	return entry ? tfc__container_of(entry, struct tfc__rpc_request, entry) : NULL;
 }
 
-/* Returns whether the owner accepts the request; otherwise answers it. A refused request was not
- * counted, so end_request is not called for it. */
-static bool may_begin(struct tfc__rpc_request *request)
+/* Returns whether the owner accepts the request; otherwise responds with the reason. A refused
+ * request was not counted, so end_request is not called for it. */
+static bool rpc_request_begin(struct tfc__rpc_request *request)
 {
 	struct tfc__rpc *rpc = request->rpc;
 	tfc_error error = TFC_ERROR_INIT;
@@ -256,11 +256,11 @@ int tfc__rpc_on_request(struct tfc__rpc *rpc, const msgpack_object *items, tfc_e
 	request->rpc = rpc;
 	request->credit = credit;
 	request->len = rpc->feeding;
-	request->waiter.fn = on_room;
-	tfc__timer_init(&request->timer, rpc->ctx, expire);
-	tfc__work_init(&request->work, rpc->ctx, cancel_later);
-	tfc__rpc_enter(&rpc->requests, &request->entry, items[0].via.u64);
-	if (!may_begin(request))
+	request->waiter.fn = rpc_request_on_room;
+	tfc__timer_init(&request->timer, rpc->ctx, rpc_request_on_timeout);
+	tfc__work_init(&request->work, rpc->ctx, rpc_request_report_cancel);
+	tfc__rpc_insert(&rpc->requests, &request->entry, items[0].via.u64);
+	if (!rpc_request_begin(request))
 		return TFC_OK;
 	if (timeout_ms)
 		tfc__timer_set(&request->timer, tfc__now() + timeout_ms * TFC__MS);
@@ -270,7 +270,7 @@ int tfc__rpc_on_request(struct tfc__rpc *rpc, const msgpack_object *items, tfc_e
 
 /* Reads a number that is not negative, in any of its encodings. Returns false if there is none or
  * it is incomplete. */
-static bool read_number(const uint8_t **at, const uint8_t *end, uint64_t *ret_number)
+static bool read_raw_number(const uint8_t **at, const uint8_t *end, uint64_t *ret_number)
 {
 	if (*at == end)
 		return false;
@@ -296,7 +296,7 @@ bool tfc__rpc_read_head(const uint8_t **at, const uint8_t *end, uint32_t *ret_co
 		count = count << 8 | (*at)[i];
 	*ret_count = count;
 	*at += head;
-	return read_number(at, end, ret_kind) && read_number(at, end, ret_id);
+	return read_raw_number(at, end, ret_kind) && read_raw_number(at, end, ret_id);
 }
 
 void tfc__rpc_refuse_large(struct tfc__rpc *rpc, const void *begin, size_t begin_len,
@@ -330,9 +330,9 @@ int tfc__rpc_on_cancel(struct tfc__rpc *rpc, const msgpack_object *items, tfc_er
 {
 	if (!is_used_id(rpc, &items[0]))
 		return tfc__rpc_refuse(error, "cancellation without a request");
-	struct tfc__rpc_request *request = find_request(rpc, &items[0]);
+	struct tfc__rpc_request *request = rpc_request_find(rpc, &items[0]);
 	if (request)
-		cancel(request);
+		rpc_request_cancel(request);
 	return TFC_OK;
 }
 
@@ -342,7 +342,7 @@ int tfc__rpc_on_credit(struct tfc__rpc *rpc, const msgpack_object *items, tfc_er
 	uint32_t credit;
 	if (!is_used_id(rpc, &items[0]) || !read_u32(&items[1], &credit))
 		return tfc__rpc_refuse(error, "credit without a request");
-	struct tfc__rpc_request *request = find_request(rpc, &items[0]);
+	struct tfc__rpc_request *request = rpc_request_find(rpc, &items[0]);
 	if (!request || request->is_canceled)
 		return TFC_OK;
 	if (credit > UINT32_MAX - request->credit)
@@ -353,9 +353,9 @@ int tfc__rpc_on_credit(struct tfc__rpc *rpc, const msgpack_object *items, tfc_er
 	return TFC_OK;
 }
 
-void tfc__rpc_lose_request(struct tfc__rpc_request *request)
+void tfc__rpc_request_lost(struct tfc__rpc_request *request)
 {
-	leave_table(request);
+	rpc_request_remove(request);
 	tfc__timer_cancel(&request->timer);
 	if (request->is_canceled)
 		return;

@@ -14,7 +14,7 @@
 
 /* ---- reading */
 
-static int check_file(int fd, const char *path, size_t max, tfc_error *error)
+static int check_secret_file(int fd, const char *path, size_t max, tfc_error *error)
 {
 	struct stat stat;
 	if (fstat(fd, &stat) < 0)
@@ -38,8 +38,8 @@ static int check_file(int fd, const char *path, size_t max, tfc_error *error)
 	return TFC_OK;
 }
 
-static int read_bytes(int fd, const char *path, char *text, size_t max, tfc_error *error,
-		      size_t *ret_len)
+static int read_secret(int fd, const char *path, char *text, size_t max, tfc_error *error,
+		       size_t *ret_len)
 {
 	size_t len = 0;
 	while (len < max) {
@@ -64,9 +64,9 @@ int tfc__secret_read(const char *path, size_t max, tfc_error *error, char **ret_
 	if (fd < 0)
 		return tfc__fail_errno(error, "wire", errno, "cannot read \"%s\"", path);
 	char *text = malloc(max + 1);
-	int code = text ? check_file(fd, path, max, error) : tfc__fail_nomem(error, "wire");
+	int code = text ? check_secret_file(fd, path, max, error) : tfc__fail_nomem(error, "wire");
 	if (code == TFC_OK)
-		code = read_bytes(fd, path, text, max, error, ret_len);
+		code = read_secret(fd, path, text, max, error, ret_len);
 	if (code == TFC_OK)
 		*ret_text = text;
 	else
@@ -84,7 +84,8 @@ void tfc__secret_free(char *text, size_t len)
 
 /* ---- writing */
 
-static int fill(const char *temp, const char *path, const char *text, size_t len, tfc_error *error)
+static int write_temp_file(const char *temp, const char *path, const char *text, size_t len,
+			   tfc_error *error)
 {
 	int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
@@ -114,7 +115,7 @@ static int sync_parent(const char *path, tfc_error *error)
 }
 
 /* link(2) never replaces an existing file; rename(2) would. */
-static int publish(const char *temp, const char *path, tfc_error *error)
+static int link_new_file(const char *temp, const char *path, tfc_error *error)
 {
 	if (link(temp, path) == 0)
 		return TFC_OK;
@@ -131,9 +132,9 @@ int tfc__secret_write(const char *path, const char *text, size_t len, tfc_error 
 		return tfc__fail_errno(error, "wire", errno, "cannot get random bytes");
 	if (asprintf(&temp, "%s.%s", path, hex) < 0)
 		return tfc__fail_nomem(error, "wire");
-	int code = fill(temp, path, text, len, error);
+	int code = write_temp_file(temp, path, text, len, error);
 	if (code == TFC_OK)
-		code = publish(temp, path, error);
+		code = link_new_file(temp, path, error);
 	unlink(temp);
 	free(temp);
 	return code == TFC_OK ? sync_parent(path, error) : code;

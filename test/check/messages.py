@@ -15,8 +15,8 @@ del sys.argv[1:]
 sys.path.insert(0, str(ROOT / "doc/reference"))
 import messages  # noqa: E402
 
-# a condition of assert(), or a Python program
-NOT_A_MESSAGE = re.compile(r" (&&|[<>=!]=|[<>]) |^\s*import ", re.M)
+# a condition of assert(), a Python program or a script for a shell
+NOT_A_MESSAGE = re.compile(r" (&&|[<>=!]=|[<>]) |^\s*import |^_*tfc_run\w*\(\)$|^function \w+$", re.M)
 
 
 def strings_of(path):

@@ -73,7 +73,7 @@ class ReferenceTest(unittest.TestCase):
         done = check(ROOT / "include/tfcluster")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def test_what_is_left_out_is_told(self):
+    def test_what_is_left_out_is_reported(self):
         self.assertEqual(self.check_text(GOOD).returncode, 0, self.check_text(GOOD).stdout)
         for text, sentence in SPOILED.items():
             with self.subTest(text):

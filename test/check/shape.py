@@ -18,25 +18,35 @@ import sys
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"', re.S)
 
 
-def functions(root):
+def without_comments(text):
+    """The code, line for line."""
+    return COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+
+
+def tags(root):
+    """What universal-ctags says of each function and each declaration of one."""
+    command = ["ctags", "--output-format=json", "--languages=C", "--kinds-C=fp", "--fields=+neKS",
+               "--fields-C=+{properties}", "-R", "-f", "-", "lib"]
+    try:
+        done = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
+    except (FileNotFoundError, subprocess.CalledProcessError):  # the ctags of Emacs has no JSON
+        sys.exit("shape.py needs universal-ctags")
+    return [tag for tag in map(json.loads, done.stdout.splitlines()) if tag["path"].endswith(".c")]
+
+
+def functions(found):
     """(file, name, lines, is_static) of each function."""
-    done = subprocess.run(["ctags", "--output-format=json", "--languages=C", "--kinds-C=f",
-                           "--fields=+neS", "--fields-C=+{properties}", "-R", "-f", "-", "lib"],
-                          cwd=root, check=True, capture_output=True, text=True)
-    for line in done.stdout.splitlines():
-        tag = json.loads(line)
-        if tag["path"].endswith(".c") and "end" in tag:
+    for tag in found:
+        if tag["kind"] == "function" and "end" in tag:
             is_static = "static" in tag.get("properties", "") or tag.get("file", False)
             yield tag["path"], tag["name"], tag["end"] - tag["line"] + 1, is_static
 
 
-def is_called_once(code, name):
-    """Whether all but one of the places that name it define or declare it."""
-    places = [match.start() for match in re.finditer(rf"\b{re.escape(name)}\b", code)]
-    heads = [match.start(1) for match in
-             re.finditer(rf"^[a-z][^\n;=(]*?\b({re.escape(name)})\(", code, re.M)]
-    calls = [at for at in places if at not in heads]
-    return len(calls) == 1 and code[calls[0] + len(name)] == "("
+def is_called_once(code, name, heads):
+    """Whether all but one of the places that name it define or declare it: these are on the lines `heads`."""
+    calls = [match.end() for match in re.finditer(rf"\b{re.escape(name)}\b", code)
+             if code.count("\n", 0, match.start()) + 1 not in heads]
+    return len(calls) == 1 and code[calls[0]] == "("
 
 
 def p90(values):
@@ -45,10 +55,14 @@ def p90(values):
 
 def measure(root):
     sources = sorted(pathlib.Path(root, "lib").rglob("*.[ch]"))
-    code = {path.relative_to(root).as_posix(): COMMENT.sub("", path.read_text())
+    code = {path.relative_to(root).as_posix(): without_comments(path.read_text())
             for path in sources}
     lengths = [len(path.read_text().splitlines()) for path in sources if path.suffix == ".c"]
-    found = list(functions(root))
+    heads = collections.defaultdict(set)
+    found = tags(root)
+    for tag in found:
+        heads[tag["path"], tag["name"]].add(tag["line"])
+    found = list(functions(found))
     static = [(path, name) for path, name, _, is_static in found if is_static]
     files_of = collections.defaultdict(set)
     for path, name in static:
@@ -61,7 +75,7 @@ def measure(root):
         "functions": len(found),
         "lines of a function, median / p90": f"{statistics.median(spans):.0f} / {p90(spans)}",
         "static functions": len(static),
-        "of these with a single caller": sum(is_called_once(code[path], name)
+        "of these with a single caller": sum(is_called_once(code[path], name, heads[path, name])
                                              for path, name in static),
         "of these whose name another file uses, too": sum(len(files_of[name]) > 1
                                                           for _, name in static),

@@ -10,7 +10,7 @@ import sys
 ENUM = re.compile(r"^enum (\w+) \{\n(.*?)^\};", re.M | re.S)
 TABLE = re.compile(r"^\| ([A-Z]+_) \|.*\n\|[-|]+\n((?:\|.*\n)+)", re.M)
 NEXT = re.compile(r"\[PHASE_(\w+)\] = (.*?),\n", re.S)
-NO_STATES = {"death_class", "grace", "restart_end"}
+NO_STATES = {"death_class", "grace", "restart_end", "stall_scope"}
 
 
 def main(root):

@@ -116,7 +116,7 @@ static void compare_and_set(struct bench *bench)
 	assert_int_equal(test_store_get(bench->ctx, bench->store, "k").version, second.version);
 }
 
-static void only_the_version_asked_for_is_replaced(void **state)
+static void only_the_requested_version_is_replaced(void **state)
 {
 	check_all(compare_and_set);
 }
@@ -221,7 +221,7 @@ static void write_many(struct bench *bench)
 	assert_string_equal(last.text, "k=199\n");
 }
 
-static void requests_are_done_in_the_order_they_are_asked_for(void **state)
+static void requests_are_done_in_the_order_they_are_sent(void **state)
 {
 	check_all(write_many);
 }
@@ -261,7 +261,7 @@ static void close_and_open(struct bench *bench)
 	assert_true(put(bench, "new", "1", 0).version > first.version);
 }
 
-static void what_was_asked_for_before_the_close_is_done(void **state)
+static void what_was_requested_before_the_close_is_done(void **state)
 {
 	check_all(close_and_open);
 }
@@ -393,13 +393,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_put_is_got),
-		cmocka_unit_test(only_the_version_asked_for_is_replaced),
+		cmocka_unit_test(only_the_requested_version_is_replaced),
 		cmocka_unit_test(a_version_is_never_used_again),
 		cmocka_unit_test(a_list_holds_all_below_in_the_order_of_bytes),
 		cmocka_unit_test(a_folder_is_removed_with_all_below),
-		cmocka_unit_test(requests_are_done_in_the_order_they_are_asked_for),
+		cmocka_unit_test(requests_are_done_in_the_order_they_are_sent),
 		cmocka_unit_test(what_is_dropped_is_done_and_not_reported),
-		cmocka_unit_test(what_was_asked_for_before_the_close_is_done),
+		cmocka_unit_test(what_was_requested_before_the_close_is_done),
 		cmocka_unit_test(a_store_may_be_closed_in_a_callback),
 		cmocka_unit_test(eight_mebibytes_are_the_most),
 		cmocka_unit_test(what_is_no_key_is_refused),

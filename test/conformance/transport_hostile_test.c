@@ -300,7 +300,7 @@ static void messages_in_another_order_are_refused(void **state)
 
 /* ---- turned around */
 
-static void what_a_dialer_said_is_no_answer_to_it(void **state)
+static void what_a_dialer_sent_is_no_response_to_it(void **state)
 {
 	struct middle middle;
 	begin(&middle, *state);
@@ -322,7 +322,7 @@ static void what_a_dialer_said_is_no_answer_to_it(void **state)
 	end(&middle);
 }
 
-static void what_an_acceptor_said_is_no_answer_to_it(void **state)
+static void what_an_acceptor_sent_is_no_response_to_it(void **state)
 {
 	struct middle middle;
 	begin(&middle, *state);
@@ -374,7 +374,7 @@ static void two_dialers_do_not_meet(void **state)
 
 /* ---- noise that is none */
 
-static void nonsense_is_not_answered(void **state)
+static void nonsense_gets_no_response(void **state)
 {
 	struct middle middle;
 	struct raw stranger;
@@ -472,10 +472,10 @@ int main(void)
 		IN_THE_MIDDLE(a_session_received_before_is_refused),
 		IN_THE_MIDDLE(a_message_received_before_is_refused),
 		IN_THE_MIDDLE(messages_in_another_order_are_refused),
-		IN_THE_MIDDLE(what_a_dialer_said_is_no_answer_to_it),
-		IN_THE_MIDDLE(what_an_acceptor_said_is_no_answer_to_it),
+		IN_THE_MIDDLE(what_a_dialer_sent_is_no_response_to_it),
+		IN_THE_MIDDLE(what_an_acceptor_sent_is_no_response_to_it),
 		IN_THE_MIDDLE(two_dialers_do_not_meet),
-		IN_THE_MIDDLE(nonsense_is_not_answered),
+		IN_THE_MIDDLE(nonsense_gets_no_response),
 		IN_THE_MIDDLE(a_flood_before_the_key_is_not_read),
 		IN_THE_MIDDLE(another_version_is_named),
 	};

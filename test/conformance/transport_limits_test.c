@@ -151,7 +151,7 @@ static int call(struct limited *limited, struct peer_side *side, size_t len)
 }
 
 /* It is read to its end, into nowhere: the connection goes on. */
-static void a_message_without_room_is_answered_so(void **state)
+static void a_message_without_room_gets_that_response(void **state)
 {
 	struct limited limited;
 	struct peer_side side;
@@ -205,7 +205,7 @@ int main(void)
 	const struct transport_test tests[] = {
 		{"a connection too many is told why", a_connection_too_many_learns_why,
 		 delivers_before_a_close},
-		{"a message without room is answered so", a_message_without_room_is_answered_so,
+		{"a message without room is answered so", a_message_without_room_gets_that_response,
 		 transport_has_noise},
 		{"a request counts as what it reserves", a_request_counts_as_what_it_reserves,
 		 transport_has_noise},

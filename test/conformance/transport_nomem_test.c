@@ -48,7 +48,7 @@ static void on_accept(void *user, struct tfc__peer *peer)
 	tfc__peer_accept(peer, &ops, end);
 }
 
-static void on_answer(void *user, int code, const msgpack_object *result, const tfc_error *error)
+static void on_response(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
 	struct side *end = user;
 	end->is_answered = true;
@@ -59,7 +59,7 @@ static void on_answer(void *user, int code, const msgpack_object *result, const 
 static void call(struct side *near)
 {
 	struct tfc__rpc_call *made;
-	const struct tfc__rpc_options options = {.method = "m", .end = on_answer, .user = near};
+	const struct tfc__rpc_options options = {.method = "m", .end = on_response, .user = near};
 	int code = tfc__rpc_call(tfc__peer_rpc(near->peer), &options, NULL, &made);
 	if (code < 0)
 		near->code = code;

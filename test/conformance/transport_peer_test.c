@@ -79,7 +79,7 @@ struct answer {
 	char method[32];
 };
 
-static void on_answer(void *user, int code, const msgpack_object *result, const tfc_error *error)
+static void on_response(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
 	struct answer *answer = user;
 	answer->count++;
@@ -98,7 +98,7 @@ static void call(struct tfc__peer *peer, uint64_t number, struct answer *answer)
 	tfc__msg_u64(&params, number);
 	const struct tfc__rpc_options options = {.method = "twice",
 						 .params = &params,
-						 .end = on_answer,
+						 .end = on_response,
 						 .user = answer};
 	*answer = (struct answer){0};
 	assert_int_equal(tfc__rpc_call(tfc__peer_rpc(peer), &options, NULL, &made), TFC_OK);

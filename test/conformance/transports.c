@@ -168,7 +168,7 @@ static int on_raw_pipe(void *user, tfc_pipe *pipe)
 	struct raw_listener *listener = user;
 	tfc__pipe_close(listener->raw->pipe);
 	listener->raw->pipe = pipe;
-	tfc__pipe_take(pipe, on_raw, listener->raw);
+	tfc__pipe_set_owner(pipe, on_raw, listener->raw);
 	return TFC_OK;
 }
 

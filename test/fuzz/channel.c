@@ -75,7 +75,7 @@ static int on_pipe(void *user, tfc_pipe *pipe)
 	if (!end->is_dialer)
 		return tfc__channel_accept(ctx, pipe, &options, &ops, end, &end->channel);
 	end->raw = pipe;
-	tfc__pipe_take(pipe, on_raw, end);
+	tfc__pipe_set_owner(pipe, on_raw, end);
 	return TFC_OK;
 }
 
@@ -118,7 +118,7 @@ static void say(struct end *end, struct fuzz_input *input)
 }
 
 /* What an end says that is not up, or just up. */
-static void check_answer(const struct end *end)
+static void check_response(const struct end *end)
 {
 	CHECK(end->ups <= 1 && end->downs <= 1);
 	if (end->is_noise) {
@@ -168,7 +168,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	receive(&end);
 	while (input.len)
 		say(&end, &input);
-	check_answer(&end);
+	check_response(&end);
 	tfc__pipe_close(end.raw);
 	turn();
 	CHECK(end.downs == 1);

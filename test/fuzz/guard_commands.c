@@ -79,7 +79,7 @@ void task_free(struct guard *guard, uint32_t slot)
 	check_slot(guard, slot);
 }
 
-bool oom_take(struct guard *guard)
+bool oom_account(struct guard *guard)
 {
 	return false;
 }

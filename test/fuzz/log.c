@@ -106,7 +106,7 @@ static void check_tail(void)
 {
 	char **lines = NULL;
 	for (uint32_t attempt = 0; attempt < 2; attempt++) {
-		int code = tfc__log_tail(fuzz_dir(), "task", attempt, 3, &lines);
+		int code = tfc__log_tail(fuzz_dir(), "task", attempt, 0, 3, &lines);
 		if (code < 0) {
 			CHECK(code == TFC_EPARSE);
 			continue;

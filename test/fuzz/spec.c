@@ -95,12 +95,19 @@ static void check_spec(const tfc_spec *spec)
 /* Placeholders: the text outside braces stays, and nothing is read behind its end. */
 static void check_expand(const tfc_spec *spec, const uint8_t *data, size_t size)
 {
-	const struct tfc__expand values = {spec, "job-1", "worker", 1, 2, "h:1"};
+	static const char *const roles[] = {"worker", "reader", NULL}, *const hosts[] = {
+									       "reader=r:1", NULL};
+	const struct tfc__expand values = {spec, hosts, "job-1", "worker", 1, 2, "h:1"};
+	struct tfc__placeholder_typo typo;
 	char *text = strndup((const char *)data, size);
 	char *expanded = tfc__expand(&values, text);
 	CHECK(text && expanded);
 	if (!strchr(text, '{'))
 		CHECK(strcmp(text, expanded) == 0);
+	if (tfc__expand_find_typo(text, roles, &typo)) {
+		CHECK(*typo.name && strstr(text, typo.name));
+		CHECK(strcmp(typo.name, typo.near) != 0);
+	}
 	free(text);
 	free(expanded);
 }

@@ -41,7 +41,8 @@ struct inventory {
 	struct item items[ITEMS_MAX];
 };
 
-static char temp_dir[32];
+#define TEMP_PARENT_MAX 24 /* bytes: sockets are below it, whose paths have 107 at most */
+static char temp_dir[TEMP_PARENT_MAX + 24];
 static pid_t temp_dir_owner;
 
 /* ---- taking stock */
@@ -251,7 +252,10 @@ static struct inventory before_test, before_group, after;
 const char *leaks_temp_dir(void)
 {
 	if (!temp_dir[0]) {
-		strcpy(temp_dir, "/tmp/tfc-test-XXXXXX");
+		const char *parent = getenv("TMPDIR");
+		if (!parent || !*parent || strlen(parent) > TEMP_PARENT_MAX)
+			parent = "/tmp";
+		snprintf(temp_dir, sizeof(temp_dir), "%s/tfc-test-XXXXXX", parent);
 		/* also for a child of the test that has become another user */
 		if (!mkdtemp(temp_dir) || chmod(temp_dir, 01777) < 0)
 			fail_msg("%s: %s", temp_dir, strerror(errno));

@@ -11,7 +11,8 @@
 
 /*
  * A directory of this test program's own, made at the first call and removed at its end: whatever a
- * test puts there must be gone when the test ends. Borrowed.
+ * test puts there must be gone when the test ends. It is in TMPDIR, or in /tmp where that is not
+ * set or too long for a socket's path. Borrowed.
  */
 const char *leaks_temp_dir(void);
 

@@ -82,7 +82,7 @@ class WorldTest(unittest.TestCase):
             self.assertIn(int(peer.stdout.readline()), (errno.ECONNABORTED, errno.ECONNRESET))
             self.assertTrue(self.reaches(self.third, 5))
 
-    def test_relay_loses_what_it_was_asked_to_and_tcp_gets_through(self):
+    def test_relay_loses_what_it_should_and_tcp_gets_through(self):
         relay = self.net.loosen(self.other, loss=0.2, delay=0.002)
         self.assertTrue(self.reaches(self.one, 30, 40000))
         self.assertGreater(relay.dropped, 0)

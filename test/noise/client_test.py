@@ -160,7 +160,7 @@ class GatewayTest(WireTest):
             kinds.extend(event["k"] for event in item[1:])
             if LIVE in [event["k"] for event in item[1:]]:
                 stop = {"job": job, "kill": True}
-                self.assertEqual(self.tcp("submit").call("gateway.stop", stop), "")
+                self.assertEqual(self.tcp("submit").call("gateway.stop", stop), job)
         connection.call("gateway.subscribe", {"job": job, "live": True, "without_output": True}, credit=8, on_item=take)
         self.assertEqual(kinds[-1], END)
         self.assertEqual(kinds.count(LIVE), 1)
@@ -232,7 +232,7 @@ class AgentTest(WireTest):
         self.assertEqual([(one[0], one[1], one[6]) for one in records], [(1, 1, b"here\n")])
         self.assertEqual(records[-1][4], log_end)
 
-    def test_who_is_no_member_is_told_so(self):
+    def test_who_is_no_member_gets_an_error(self):
         connection = self.tcp("node")
         for code, changed in ((ENOENT, {"name": "c"}), (ENOTSUP, {"protocol": 1}),
                               (EPARSE, {"name": None}), (EPARSE, {"boot_id": 5}),
@@ -323,7 +323,7 @@ class WrongTest(WireTest):
             connection.send_bytes(head + pad.to_bytes(4, "big") + bytes(pad) + b"\x00\x00")
             self.assertEqual(connection.receive()[:3], [wire_client.RESPONSE, 1, None])
 
-    def test_a_wrong_key_is_not_answered(self):
+    def test_a_wrong_key_gets_no_response(self):
         key_id, key = wire_client.read_key(os.path.join(self.dir, "key"), "submit")
         for wrong in ((key_id, bytes(32)), (bytes(8), key)):
             with self.assertRaises(Ended):

@@ -244,7 +244,7 @@ static void what_waits_for_the_disk_is_bounded(void **state)
 	memset(hash, 'a', sizeof(hash) - 1);
 	hash[sizeof(hash) - 1] = '\0';
 	assert_int_equal(tfc__bundles_open(pair.ctx, cache, 0, &error, &bundles), 0);
-	assert_int_equal(tfc__bundle_want(bundles, hash, total, &error, &bundle), 0);
+	assert_int_equal(tfc__bundle_acquire(bundles, hash, total, &error, &bundle), 0);
 	while (bundle->received < total) {
 		do
 			code = tfc__bundle_write(bundle, bundle->received, piece, sizeof(piece),

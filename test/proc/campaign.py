@@ -353,7 +353,7 @@ class Round:
             if what == "begin":
                 last[task] = int(attempt)
 
-    def is_told_right(self, event):
+    def is_reported_right(self, event):
         """Whether the end of an attempt is what it should be."""
         state, is_lost = event["state"], event["reason"] == "lost"
         if event.get("signal") == signal.SIGKILL and event["pid"] in self.killed:
@@ -362,9 +362,9 @@ class Round:
             return self.victim not in ("host", "task") and "exit" not in event
         if event["task"] == "chief/0" and event.get("exit") == CHIEF_EXIT:
             return state == "failed"
-        return state == "stopped" or self.has_been_asked(event)
+        return state == "stopped" or self.was_requested(event)
 
-    def has_been_asked(self, event):
+    def was_requested(self, event):
         """Tasks that end because the job does: by TERM, or KILL after the grace."""
         return self.events[-1]["event"] == "end" and event.get("signal") in (
             signal.SIGTERM, signal.SIGKILL) and event["reason"] in ("stopped", "consequence")
@@ -373,7 +373,7 @@ class Round:
         for event in self.events:
             if event["event"] == "task" and event["state"] in ("exited", "failed", "lost",
                                                                 "stopped"):
-                if not self.is_told_right(event):
+                if not self.is_reported_right(event):
                     raise Failure(f"a wrong end was told: {event}")
         end = self.events[-1] if self.events else {}
         wanted = ("stopped", 143) if self.is_stopped else ("failed", CHIEF_EXIT)

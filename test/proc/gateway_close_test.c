@@ -363,7 +363,7 @@ static int suffer(struct node_run *run, enum fate fate, tfc_op *op)
 	return 0;
 }
 
-static void a_request_is_answered_once_whatever_becomes_of_it(void **state)
+static void a_request_gets_one_response_whatever_becomes_of_it(void **state)
 {
 	for (int kind = 0; kind < REQUESTS; kind++) {
 		for (enum fate fate = 0; fate < OUTCOMES; fate++) {
@@ -442,7 +442,7 @@ int main(void)
 		cmocka_unit_test(closing_in_any_order_inside_any_event_is_legal),
 		cmocka_unit_test(a_node_may_be_closed_at_every_stage_of_its_job),
 		cmocka_unit_test(a_gateway_whose_node_is_closed_says_so),
-		cmocka_unit_test(a_request_is_answered_once_whatever_becomes_of_it),
+		cmocka_unit_test(a_request_gets_one_response_whatever_becomes_of_it),
 		cmocka_unit_test(a_drained_node_may_be_closed_where_it_says_so),
 		cmocka_unit_test(a_draining_node_may_be_closed),
 	};

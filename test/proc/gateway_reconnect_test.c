@@ -187,7 +187,7 @@ static void a_silent_job_of_a_member_may_lose_its_connection_again_and_again(voi
 }
 
 /* The node that forwards the subscription answers, the node that has the job does not. */
-static void a_job_whose_node_does_not_answer_is_lost(void **state)
+static void a_job_whose_node_does_not_respond_is_lost(void **state)
 {
 	struct node_run run;
 	struct client client = {NULL};
@@ -207,7 +207,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_silent_job_may_lose_its_connection_again_and_again),
 		cmocka_unit_test(a_silent_job_of_a_member_may_lose_its_connection_again_and_again),
-		cmocka_unit_test(a_job_whose_node_does_not_answer_is_lost),
+		cmocka_unit_test(a_job_whose_node_does_not_respond_is_lost),
 	};
 	return cmocka_run_group_tests_name("gateway_reconnect", tests, NULL, NULL);
 }

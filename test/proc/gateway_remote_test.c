@@ -421,12 +421,12 @@ struct long_answers {
 	long most_kib;
 };
 
-static void cut_answers(void *user)
+static void cut_responses(void *user)
 {
 	assert_int_equal(served_cut(((struct long_answers *)user)->run->served), 1);
 }
 
-static void on_long_answer(void *user, const tfc_reply *reply)
+static void on_long_response(void *user, const tfc_reply *reply)
 {
 	struct long_answers *answers = user;
 	assert_int_equal(reply->code, 0);
@@ -434,7 +434,7 @@ static void on_long_answer(void *user, const tfc_reply *reply)
 	answers->count++;
 	answers->len = reply->len;
 	if (answers->count == 100)
-		assert_int_equal(tfc_ctx_post(answers->run->ctx, cut_answers, answers), 0);
+		assert_int_equal(tfc_ctx_post(answers->run->ctx, cut_responses, answers), 0);
 	long now = resident_kib();
 	if (now > answers->most_kib)
 		answers->most_kib = now;
@@ -447,7 +447,7 @@ static bool have_all_come(void *user)
 
 /* What nobody has read yet is not answered yet: questions wait, not answers; and those that wait go
  * with their connection. */
-static void long_answers_to_many_questions_take_turns(void **state)
+static void long_responses_to_many_requests_alternate(void **state)
 {
 	struct node_run run;
 	struct long_answers answers = {.run = &run};
@@ -457,7 +457,7 @@ static void long_answers_to_many_questions_take_turns(void **state)
 	char *id = node_submit(&run, json);
 	long before = resident_kib();
 	for (int i = 0; i < ASKED; i++)
-		assert_int_equal(tfc_gateway_describe(run.gateway, id, NULL, on_long_answer,
+		assert_int_equal(tfc_gateway_describe(run.gateway, id, NULL, on_long_response,
 						      &answers, NULL),
 				 0);
 	node_await(&run, have_all_come, &answers, "the answers");
@@ -471,7 +471,7 @@ static void long_answers_to_many_questions_take_turns(void **state)
 	node_run_end(&run);
 }
 
-static void an_answer_over_a_message_is_named_and_ends_nothing_else(void **state)
+static void a_response_over_a_message_is_named_and_ends_nothing_else(void **state)
 {
 	struct node_run run;
 	struct answer answer = {0};
@@ -571,7 +571,7 @@ static int cut_after(struct node_run *run, int turns, struct answer *answer)
 }
 
 /* Wherever the connection breaks: in front of the question, or of the answer. */
-static void what_was_done_is_not_refused_when_its_answer_was_lost(void **state)
+static void what_was_done_is_not_refused_when_its_response_was_lost(void **state)
 {
 	struct node_run run;
 	bool was_cut = true;
@@ -615,11 +615,11 @@ int main(void)
 		cmocka_unit_test(bad_addresses_and_keys_are_refused),
 		cmocka_unit_test(a_hundred_subscribers_see_all_of_a_chatty_job),
 		cmocka_unit_test(a_slow_reader_holds_bounded_memory_and_slows_no_task),
-		cmocka_unit_test(long_answers_to_many_questions_take_turns),
-		cmocka_unit_test(an_answer_over_a_message_is_named_and_ends_nothing_else),
+		cmocka_unit_test(long_responses_to_many_requests_alternate),
+		cmocka_unit_test(a_response_over_a_message_is_named_and_ends_nothing_else),
 		cmocka_unit_test(closing_at_any_event_is_legal),
 		cmocka_unit_test(a_forgotten_job_is_reported_to_its_readers),
-		cmocka_unit_test(what_was_done_is_not_refused_when_its_answer_was_lost),
+		cmocka_unit_test(what_was_done_is_not_refused_when_its_response_was_lost),
 	};
 	return cmocka_run_group_tests_name("gateway_remote", tests, NULL, NULL);
 }

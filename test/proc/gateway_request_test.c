@@ -32,7 +32,7 @@ static char *submit(struct node_run *run, const char *name, const char *verbs)
 	return id;
 }
 
-static void every_request_is_answered_once_and_later(void **state)
+static void every_request_gets_one_response_and_later(void **state)
 {
 	struct node_run run;
 	struct answer answers[5] = {{0}};
@@ -60,13 +60,14 @@ static void every_request_is_answered_once_and_later(void **state)
 	}
 	assert_non_null(strstr(answers[2].error, "worker/7"));
 	assert_non_null(strstr(answers[3].error, "nobody"));
+	assert_string_equal(answers[4].text, id);
 	for (int i = 0; i < 5; i++)
 		node_answer_clear(&answers[i]);
 	free(id);
 	node_run_end(&run);
 }
 
-static void a_canceled_request_is_answered_once(void **state)
+static void a_canceled_request_gets_one_response(void **state)
 {
 	struct node_run run;
 	struct answer answer = {0};
@@ -351,8 +352,8 @@ static void describe_says_what_is_true(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_request_is_answered_once_and_later),
-		cmocka_unit_test(a_canceled_request_is_answered_once),
+		cmocka_unit_test(every_request_gets_one_response_and_later),
+		cmocka_unit_test(a_canceled_request_gets_one_response),
 		cmocka_unit_test(requests_of_a_closed_gateway_are_canceled),
 		cmocka_unit_test(requests_end_with_their_context),
 		cmocka_unit_test(requests_end_in_a_child_that_abandons),

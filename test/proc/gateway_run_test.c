@@ -214,7 +214,7 @@ static void closing_inside_the_reply_and_inside_any_event_is_legal(void **state)
 	}
 }
 
-static void a_gateway_closed_before_the_reply_answers_the_submit(void **state)
+static void a_gateway_closed_before_the_reply_completes_the_submit(void **state)
 {
 	for (int turns = 0; turns < 4; turns++) {
 		struct call call = {0};
@@ -352,7 +352,7 @@ int main(void)
 		cmocka_unit_test(a_failed_submit_is_reported_once_by_the_reply),
 		cmocka_unit_test(closing_before_the_reply_cancels_the_submit_and_drops_the_reply),
 		cmocka_unit_test(closing_inside_the_reply_and_inside_any_event_is_legal),
-		cmocka_unit_test(a_gateway_closed_before_the_reply_answers_the_submit),
+		cmocka_unit_test(a_gateway_closed_before_the_reply_completes_the_submit),
 		cmocka_unit_test(a_freed_context_closes_it_at_any_moment),
 		cmocka_unit_test(a_repeated_submit_goes_on_behind_a_cursor),
 		cmocka_unit_test(a_cursor_of_nothing_is_reported_by_lost),

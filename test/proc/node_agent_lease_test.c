@@ -16,9 +16,11 @@
 #include "agent_order.h"
 #include "agent_pair.h"
 #include "base/clock.h"
+#include "node/internal.h"
 #include "proc_run.h"
 
 #define BRIEF_MS 400
+#define LONG_MS 3000
 
 /* Nothing comes through any more, and nobody is told by a connection. */
 static void tasks_of_a_maintainer_that_is_not_received_end_before_it_calls_them_lost(void **state)
@@ -44,6 +46,29 @@ static void tasks_of_a_maintainer_that_is_not_received_end_before_it_calls_them_
 	agent_pair_run_for(&pair, 2 * BRIEF_MS);
 	assert_int_equal(job.count, count);
 	paired_close(&job);
+	agent_pair_end(&pair);
+}
+
+/* Renewals are a third of the lease apart. */
+static void a_response_that_is_late_by_more_than_a_renewal_costs_no_task(void **state)
+{
+	struct agent_pair pair;
+	static struct paired_job job;
+	agent_pair_up(&pair, LONG_MS);
+	paired_open_task(&pair, &job, 1, "'wait'");
+	paired_start(&job, 2);
+	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 0, 1)->pid;
+	for (uint64_t received_ns = pair.remote->received_ns;
+	     pair.remote->received_ns == received_ns;)
+		agent_pair_run_for(&pair, 10);
+	rpc_end_hold(&pair.rpc.ends[1]);
+	agent_pair_run_for(&pair, LONG_MS * 4 / 5);
+	rpc_end_release(&pair.rpc.ends[1]);
+	agent_pair_run_for(&pair, LONG_MS);
+	assert_true(proc_is_alive(pid));
+	assert_null(paired_find(&job, TFC__AGENT_LOST, 0, 1));
+	paired_close(&job);
+	agent_pair_await_no_jobs(&pair);
 	agent_pair_end(&pair);
 }
 
@@ -141,6 +166,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			tasks_of_a_maintainer_that_is_not_received_end_before_it_calls_them_lost),
+		cmocka_unit_test(a_response_that_is_late_by_more_than_a_renewal_costs_no_task),
 		cmocka_unit_test(abort_grace_of_the_job_counts),
 		cmocka_unit_test(a_node_that_let_go_says_so),
 		cmocka_unit_test(a_maintainer_that_dies_leaves_nothing),

@@ -24,6 +24,7 @@ struct source {
 	char dir[LEAKS_PATH];
 	char file[96];
 	char zip[96];
+	char outside[96]; /* where a link of the task points */
 };
 
 static void write_text(const char *path, const char *text)
@@ -42,9 +43,15 @@ static int set_up(void **state)
 	leaks_make_dir(source->dir);
 	snprintf(source->file, sizeof(source->file), "%s/main.sh", source->dir);
 	snprintf(source->zip, sizeof(source->zip), "%s.zip", source->dir);
-	write_text(source->file, "pwd; echo $PYTHONPATH; ls; touch left-$TFC_ATTEMPT\n"
-				 "ln -s /tmp/tfc-outside outside 2>/dev/null\n"
-				 "[ $TFC_ATTEMPT = 2 ] || kill -9 $$\n");
+	snprintf(source->outside, sizeof(source->outside), "%s-outside", source->dir);
+	char *script;
+	assert_true(asprintf(&script,
+			     "pwd; echo $PYTHONPATH; ls; touch left-$TFC_ATTEMPT\n"
+			     "ln -s %s outside 2>/dev/null\n"
+			     "[ $TFC_ATTEMPT = 2 ] || kill -9 $$\n",
+			     source->outside) > 0);
+	write_text(source->file, script);
+	free(script);
 	return tfc_bundle_pack(source->dir, source->zip, &error);
 }
 
@@ -96,13 +103,15 @@ static void run_bundle(const char *path)
 static void a_directory_a_file_and_a_zip_are_bundles(void **state)
 {
 	struct source *source = *state;
-	assert_int_equal(mkdir("/tmp/tfc-outside", 0700), 0);
-	write_text("/tmp/tfc-outside/precious", "x");
+	char precious[128];
+	snprintf(precious, sizeof(precious), "%s/precious", source->outside);
+	assert_int_equal(mkdir(source->outside, 0700), 0);
+	write_text(precious, "x");
 	run_bundle(source->dir);
 	run_bundle(source->file);
 	run_bundle(source->zip);
-	assert_int_equal(access("/tmp/tfc-outside/precious", F_OK), 0);
-	assert_int_equal(tfc__remove_tree("/tmp/tfc-outside"), 0);
+	assert_int_equal(access(precious, F_OK), 0);
+	assert_int_equal(tfc__remove_tree(source->outside), 0);
 }
 
 static void a_bad_bundle_is_refused_with_its_sentence(void **state)

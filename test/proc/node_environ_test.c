@@ -166,12 +166,12 @@ static void run_ranks(struct node_run *run, const char *framework, struct follow
 	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
 	options.env = launcher_env;
 	node_run_begin(run, &options);
-	char *json = node_json("{'framework':'%s','restart':{'max':7},'argv':['/bin/sh','-c',"
-			       "'[ $TFC_GENERATION$TFC_TASK_INDEX != 11 ] || kill -9 $$; "
-			       "[ $TFC_GENERATION = 2 ] || exec %s wait; exec %s env'],"
-			       "'roles':{'worker':{'count':2},'helper':{'argv':['%s','env']}}}",
-			       framework, node_task_program(), node_task_program(),
-			       node_task_program());
+	char *json = node_json(
+		"{'framework':'%s','restart':{'max':7},'argv':['/bin/sh','-c',"
+		"'[ $TFC_GENERATION$TFC_TASK_INDEX != 11 ] || kill -9 $$; "
+		"[ $TFC_GENERATION = 2 ] || exec %s wait; exec %s env'],"
+		"'roles':{'worker':{'count':2},'helper':{'sidecar':true,'argv':['%s','env']}}}",
+		framework, node_task_program(), node_task_program(), node_task_program());
 	const struct seen_event *end = node_run_job(run, json, follower);
 	assert_int_equal(end->event.job_state, TFC_JOB_SUCCEEDED);
 	free(json);
@@ -434,7 +434,7 @@ static void a_hook_may_stop_its_job(void **state)
 	node_run_end(&run);
 }
 
-static void logs_are_kept_where_they_were_asked_for(void **state)
+static void logs_are_kept_where_they_were_requested(void **state)
 {
 	struct node_run run;
 	struct follower follower = {0};
@@ -465,7 +465,7 @@ int main(void)
 		cmocka_unit_test(servers_and_tensorboard_are_python_programs),
 		cmocka_unit_test(hooks_add_remove_and_refuse),
 		cmocka_unit_test(a_hook_may_stop_its_job),
-		cmocka_unit_test(logs_are_kept_where_they_were_asked_for),
+		cmocka_unit_test(logs_are_kept_where_they_were_requested),
 	};
 	return cmocka_run_group_tests_name("node_environ", tests, NULL, NULL);
 }

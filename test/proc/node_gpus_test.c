@@ -84,7 +84,7 @@ static void a_gpu_is_one_tasks_until_it_is_released(void **state)
 	assert_int_equal(open_agent(&claims, "0,1,2", 0), TFC_OK);
 	assert_int_equal(tfc__agent_gpus(claims.agent), 3);
 	open_job(&claims, "{\"argv\":[\"x\"],\"roles\":{\"worker\":{\"count\":2,\"gpus\":2},"
-			  "\"other\":{\"count\":2}}}");
+			  "\"other\":{\"count\":2,\"sidecar\":true}}}");
 	hold(&claims, 0);
 	assert_int_equal(claims.seen.held, 1);
 	hold(&claims, 1);
@@ -120,6 +120,12 @@ static void a_list_that_is_wrong_is_refused(void **state)
 		{"0 1", "\"0 1\" is not a GPU"},
 		{"-1", "\"-1\" is not a GPU"},
 		{"0,1,0", "gpus: duplicate GPU \"0\""},
+		{"atuo", "gpus: \"atuo\" is not a GPU; did you mean auto?"},
+		{"Auto", "gpus: \"Auto\" is not a GPU; did you mean auto?"},
+		{"non", "gpus: \"non\" is not a GPU; did you mean none?"},
+		{"0,auto", "\"auto\" is not a GPU; write auto, none, or a list"},
+		{"all", "\"all\" is not a GPU; write auto, none, or a list"},
+		{"gpu0", "\"gpu0\" is not a GPU; write auto, none, or a list"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct claims claims;
@@ -256,7 +262,7 @@ static struct finding find(const char *variable)
 	return finding;
 }
 
-static void the_driver_is_asked_for_them(void **state)
+static void the_driver_is_queried_for_them(void **state)
 {
 	assert_int_equal(find("FAKE_NVML=whole whole").gpus, 2);
 	assert_int_equal(find("FAKE_NVML=whole cut").gpus, 3);
@@ -331,7 +337,7 @@ int main(void)
 		cmocka_unit_test(tasks_see_their_own_gpus_and_no_others),
 		cmocka_unit_test(two_tasks_have_different_gpus),
 		cmocka_unit_test(a_node_without_gpus_changes_nothing),
-		cmocka_unit_test(the_driver_is_asked_for_them),
+		cmocka_unit_test(the_driver_is_queried_for_them),
 		cmocka_unit_test(a_driver_that_does_not_work_is_reported),
 		cmocka_unit_test(what_another_scheduler_gave_is_all_there_is),
 		cmocka_unit_test(found_gpus_are_reported_by_the_node_and_assigned),

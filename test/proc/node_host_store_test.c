@@ -23,7 +23,7 @@ static int ask(struct node_run *run, const char *job, char text[1024])
 	return code;
 }
 
-static void a_job_is_there_as_soon_as_the_store_has_answered(void **state)
+static void a_job_is_there_as_soon_as_the_store_has_responded(void **state)
 {
 	struct table table = {0};
 	struct node_run run;
@@ -260,7 +260,7 @@ static void secrets_need_a_place_that_keeps_them(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_job_is_there_as_soon_as_the_store_has_answered),
+		cmocka_unit_test(a_job_is_there_as_soon_as_the_store_has_responded),
 		cmocka_unit_test(a_job_that_cannot_be_stored_is_refused),
 		cmocka_unit_test(a_refused_job_is_not_there_later),
 		cmocka_unit_test(a_job_goes_on_after_a_write_that_was_done),

@@ -60,7 +60,8 @@ static void die_beside_stopped_guard(struct dead_host *dead, const char *dir)
 
 /* ---- the wait */
 
-static void nothing_is_held_or_answered_beside_tasks_of_the_previous_incarnation(void **state)
+static void
+nothing_is_held_and_no_query_served_beside_tasks_of_the_previous_incarnation(void **state)
 {
 	char dir[LEAKS_PATH], private[LEAKS_PATH * 2];
 	struct agent_run run;
@@ -72,7 +73,7 @@ static void nothing_is_held_or_answered_beside_tasks_of_the_previous_incarnation
 	int place = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct tfc__task_locks locks;
 	assert_true(lock >= 0);
-	assert_false(tfc__dir_lock_take(lock));
+	assert_false(tfc__dir_lock_acquire(lock));
 	assert_int_equal(tfc__task_lock_query(place, &locks), 0);
 	close(place);
 	assert_true(locks.has_guard && locks.has_tasks);
@@ -354,7 +355,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
-			nothing_is_held_or_answered_beside_tasks_of_the_previous_incarnation),
+			nothing_is_held_and_no_query_served_beside_tasks_of_the_previous_incarnation),
 		cmocka_unit_test(shims_whose_guard_was_killed_are_waited_for),
 		cmocka_unit_test(tasks_are_waited_for_from_another_pid_namespace),
 		cmocka_unit_test(a_stopped_guard_delays_by_no_more_than_grace_and_margin),

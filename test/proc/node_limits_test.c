@@ -105,12 +105,12 @@ static void a_user_that_cannot_be_is_refused_at_once(void **state)
 
 static void a_task_of_another_user_has_its_environment_bundle_and_port(void **state)
 {
-	char dir[] = "/tmp/tfc-source-XXXXXX", path[64];
+	char dir[LEAKS_PATH], path[LEAKS_PATH + 16];
 	if (geteuid() != 0) {
 		print_message("skipped: only root can run tasks as another user\n");
 		skip();
 	}
-	assert_non_null(mkdtemp(dir));
+	leaks_make_dir(dir);
 	snprintf(path, sizeof(path), "%s/main.sh", dir);
 	FILE *file = fopen(path, "w");
 	assert_non_null(file);

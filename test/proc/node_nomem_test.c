@@ -502,7 +502,7 @@ static void drain_without_memory(void)
 	tfc_sub_close(sub);
 }
 
-static void requests_are_answered_and_a_drain_ends_without_memory(void **state)
+static void requests_get_a_response_and_a_drain_ends_without_memory(void **state)
 {
 	struct reported reported;
 	char *json = node_json("{'strategy':'multi_worker_mirrored','argv':['%s','listen','wait'],"
@@ -534,7 +534,7 @@ int main(void)
 		cmocka_unit_test(the_members_are_watched_or_not),
 		cmocka_unit_test(a_node_leaves_in_any_case),
 		cmocka_unit_test(a_job_lives_through_any_failure),
-		cmocka_unit_test(requests_are_answered_and_a_drain_ends_without_memory),
+		cmocka_unit_test(requests_get_a_response_and_a_drain_ends_without_memory),
 	};
 	return cmocka_run_group_tests_name("node_nomem", tests, NULL, NULL);
 }

@@ -18,8 +18,9 @@
 #define PATIENCE (30 * TFC__SECOND)
 #define COUNT 3
 
-/* Everybody is told of the nodes "n0", "n1" ... at "memory:n0" ... */
-static int start(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
+/* The members are the nodes "n0", "n1" ... at "memory:n0" ...; the first `addressed` of them have
+ * an address, the others only connect to these. */
+static int put_members(tfc_membership *membership, int addressed)
 {
 	for (int i = 0; i < COUNT; i++) {
 		char name[8], address[16];
@@ -27,7 +28,7 @@ static int start(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error
 		snprintf(name, sizeof(name), "n%d", i);
 		snprintf(address, sizeof(address), "memory:n%d", i);
 		info.name = name;
-		info.address = address;
+		info.address = i < addressed ? address : NULL;
 		int code = tfc_membership_put(membership, &info);
 		if (code < 0)
 			return code;
@@ -35,11 +36,27 @@ static int start(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error
 	return TFC_OK;
 }
 
+static int start(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
+{
+	return put_members(membership, COUNT);
+}
+
+static int start_addressing_n0(void *user, tfc_ctx *ctx, tfc_membership *membership,
+			       tfc_error *error)
+{
+	return put_members(membership, 1);
+}
+
 static void stop(void *user, tfc_membership *membership)
 {
 }
 
 static const tfc_membership_ops all = {.size = sizeof(all), .start = start, .stop = stop};
+static const tfc_membership_ops addressing_n0 = {
+	.size = sizeof(addressing_n0),
+	.start = start_addressing_n0,
+	.stop = stop,
+};
 
 /* What a node says of the others. */
 struct seen {
@@ -64,7 +81,8 @@ static void note_refusal(void *user, const tfc_error *error)
 	snprintf(seen->refusal, sizeof(seen->refusal), "%s", error->text);
 }
 
-static tfc_node *open_at(tfc_ctx *ctx, const char *name, const char *address, struct seen *seen)
+static tfc_node *open_member(tfc_ctx *ctx, const tfc_membership_ops *membership, const char *name,
+			     const char *address, struct seen *seen)
 {
 	const char *const listen[] = {address, NULL};
 	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
@@ -74,12 +92,17 @@ static tfc_node *open_at(tfc_ctx *ctx, const char *name, const char *address, st
 	hooks.refused = note_refusal;
 	options.name = name;
 	options.temp_dir = leaks_temp_dir();
-	options.membership = &all;
+	options.membership = membership;
 	options.listen = address ? listen : NULL;
 	options.hooks = &hooks;
 	if (tfc_node_open(ctx, &options, &node) < 0)
 		fail_msg("%s", tfc_ctx_error(ctx)->text);
 	return node;
+}
+
+static tfc_node *open_at(tfc_ctx *ctx, const char *name, const char *address, struct seen *seen)
+{
+	return open_member(ctx, &all, name, address, seen);
 }
 
 static void note(void *user, uint32_t change, const tfc_member_info *member)
@@ -207,6 +230,26 @@ static void the_second_of_one_name_is_refused(void **state)
 	tfc_ctx_free(ctx);
 }
 
+/* A member that no one can connect to has no address that a message could print. */
+static void the_second_of_a_name_without_an_address_is_refused(void **state)
+{
+	struct seen seen = {.has_left = 0};
+	tfc_ctx *ctx = open_ctx();
+	tfc_node *a = open_member(ctx, &addressing_n0, "n0", NULL, NULL);
+	tfc_node *b = open_member(ctx, &addressing_n0, "n1", NULL, NULL);
+	await_state(ctx, b, 0, TFC_MEMBER_ALIVE);
+	tfc_node *second = open_member(ctx, &addressing_n0, "n1", NULL, &seen);
+	for (uint64_t end = tfc__now() + PATIENCE; !*seen.refusal;)
+		turn(ctx, end);
+	if (!strstr(seen.refusal,
+		    "two nodes have the name \"n1\": one without an address and one at "))
+		fail_msg("%s", seen.refusal);
+	tfc_node_close(second);
+	tfc_node_close(a);
+	tfc_node_close(b);
+	tfc_ctx_free(ctx);
+}
+
 static void a_node_may_be_closed_while_it_reports(void **state)
 {
 	struct seen seen = {.has_left = 0};
@@ -245,6 +288,7 @@ int main(void)
 		cmocka_unit_test(the_identity_of_a_member_is_known_once_it_has_said_hello),
 		cmocka_unit_test(one_that_leaves_has_left_and_may_come_back),
 		cmocka_unit_test(the_second_of_one_name_is_refused),
+		cmocka_unit_test(the_second_of_a_name_without_an_address_is_refused),
 		cmocka_unit_test(a_node_may_be_closed_while_it_reports),
 		cmocka_unit_test(nodes_may_be_closed_at_any_moment),
 	};

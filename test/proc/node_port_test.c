@@ -231,7 +231,7 @@ static void an_outsider_is_named_and_the_job_moves_to_another_port(void **state)
 	finish(&run, &follower);
 }
 
-static void a_window_stays_open_where_it_was_asked_for(void **state)
+static void a_window_stays_open_where_it_was_requested(void **state)
 {
 	struct node_run run;
 	struct follower follower = {0};
@@ -449,7 +449,7 @@ int main(void)
 		cmocka_unit_test(a_pool_too_small_says_how_many_are_missing_and_keeps_none),
 		cmocka_unit_test(who_got_no_port_gives_back_its_slot),
 		cmocka_unit_test(an_outsider_is_named_and_the_job_moves_to_another_port),
-		cmocka_unit_test(a_window_stays_open_where_it_was_asked_for),
+		cmocka_unit_test(a_window_stays_open_where_it_was_requested),
 		cmocka_unit_test(a_released_port_is_taken_again_after_the_attempt),
 		cmocka_unit_test(a_failed_bind_is_explained),
 		cmocka_unit_test(who_met_a_passer_by_is_restarted_with_the_same_port),

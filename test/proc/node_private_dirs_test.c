@@ -272,7 +272,7 @@ static void take_first(int dir)
 	name_of(dir, path);
 	taken_lock = tfc__dir_lock_open(path, true);
 	assert_true(taken_lock >= 0);
-	assert_true(tfc__dir_lock_take(taken_lock));
+	assert_true(tfc__dir_lock_acquire(taken_lock));
 }
 
 static void remove_first(int dir)

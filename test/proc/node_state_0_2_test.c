@@ -128,6 +128,17 @@ static void expect_ended_jobs(struct node_run *run)
 	node_follow_end(&follower);
 }
 
+static bool have_second_attempts_written(void *user)
+{
+	bool have_written = true;
+	for (int i = 0; i < 2; i++) {
+		char *written = node_output(user, i ? "worker/1" : "worker/0", 0);
+		have_written = have_written && strstr(written, "attempt 2\n");
+		free(written);
+	}
+	return have_written;
+}
+
 /* Its tasks have ended with their guard: both are lost, and a second attempt runs. */
 static void expect_resumed_job(struct node_run *run)
 {
@@ -142,6 +153,7 @@ static void expect_resumed_job(struct node_run *run)
 		assert_non_null(lost);
 		assert_int_equal(lost->event.reason, TFC_END_LOST);
 	}
+	node_await(run, have_second_attempts_written, &follower, "output of the second attempts");
 	node_stop(run, "runs", false);
 	assert_int_equal(node_await_end(run, &follower)->event.job_state, TFC_JOB_STOPPED);
 	char *written = node_output(&follower, "worker/1", TFC_STREAM_STDOUT);

@@ -108,7 +108,7 @@ static bool has_said(void *user)
 	return false;
 }
 
-static void a_job_waits_for_the_hosts_answer(void **state)
+static void a_job_waits_for_the_hosts_response(void **state)
 {
 	struct node_run run;
 	struct follower follower = {0};
@@ -145,7 +145,7 @@ static void a_node_may_be_closed_while_the_host_thinks(void **state)
 }
 
 /* Partitions move: the workers stop and start again with the new ones. */
-static void a_change_restarts_the_workers_if_so_asked(void **state)
+static void a_change_restarts_the_workers_if_requested(void **state)
 {
 	struct node_run run;
 	struct follower follower = {0};
@@ -248,9 +248,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(workers_get_their_partitions),
-		cmocka_unit_test(a_job_waits_for_the_hosts_answer),
+		cmocka_unit_test(a_job_waits_for_the_hosts_response),
 		cmocka_unit_test(a_node_may_be_closed_while_the_host_thinks),
-		cmocka_unit_test(a_change_restarts_the_workers_if_so_asked),
+		cmocka_unit_test(a_change_restarts_the_workers_if_requested),
 		cmocka_unit_test(a_file_may_report_where_data_is),
 		cmocka_unit_test(a_file_that_is_wrong_is_refused_with_its_line),
 	};

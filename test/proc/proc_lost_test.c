@@ -129,7 +129,7 @@ static void a_dead_guard_loses_all_and_the_next_spawn_has_another(void **state)
 	assert_int_equal(next.end.reason, TFC_EXIT_CODE);
 	assert_int_equal(next.end.status, 5);
 	proc_close(&next);
-	assert_int_equal(tfc__port_retake(hold), 0);
+	assert_int_equal(tfc__port_reacquire(hold), 0);
 	assert_int_equal(tfc__guard_keep(run.ctx, hold), 0);
 	tfc_port_hold_release(hold);
 	tfc_port_pool_close(pool);

@@ -307,16 +307,16 @@ static void the_tail_is_the_last_lines(void **state)
 	proc_start(&run, &task, "t", "print", "one\ntwo\nth", "print", "ree\n\nlast", NULL);
 	proc_await_end(&run, &task);
 	proc_close(&task);
-	assert_int_equal(tfc__log_tail(run.dir, "t", 0, 3, &lines), 0);
+	assert_int_equal(tfc__log_tail(run.dir, "t", 0, 0, 3, &lines), 0);
 	assert_string_equal(lines[0], "three");
 	assert_string_equal(lines[1], "");
 	assert_string_equal(lines[2], "last");
 	assert_null(lines[3]);
 	free_lines(lines);
-	assert_int_equal(tfc__log_tail(run.dir, "t", 2, 3, &lines), 0); /* of another attempt */
+	assert_int_equal(tfc__log_tail(run.dir, "t", 2, 0, 3, &lines), 0); /* of another attempt */
 	assert_null(lines[0]);
 	free_lines(lines);
-	assert_int_equal(tfc__log_tail(run.dir, "none", 0, 3, &lines), 0);
+	assert_int_equal(tfc__log_tail(run.dir, "none", 0, 0, 3, &lines), 0);
 	assert_null(lines[0]);
 	free(lines);
 	proc_run_end(&run);

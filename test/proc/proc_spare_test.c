@@ -64,7 +64,7 @@ static void a_spare_that_was_killed_is_done_without(void **state)
 	proc_run_end(&run);
 }
 
-static void a_spare_serves_whatever_isolation_is_asked_for(void **state)
+static void a_spare_serves_whatever_isolation_is_requested(void **state)
 {
 	static const uint32_t isolations[] = {TFC_ISOLATION_PLAIN, TFC_ISOLATION_CGROUP,
 					      TFC_ISOLATION_PLAIN, TFC_ISOLATION_PIDNS,
@@ -110,7 +110,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_next_start_takes_the_spare_and_another_is_made),
 		cmocka_unit_test(a_spare_that_was_killed_is_done_without),
-		cmocka_unit_test(a_spare_serves_whatever_isolation_is_asked_for),
+		cmocka_unit_test(a_spare_serves_whatever_isolation_is_requested),
 		cmocka_unit_test(a_spare_goes_with_its_guard),
 	};
 	return cmocka_run_group_tests_name("proc_spare", tests, NULL, NULL);

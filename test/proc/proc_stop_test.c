@@ -161,7 +161,7 @@ static void a_stop_during_the_start_ends_it_once(void **state)
 	proc_run_end(&run);
 }
 
-static void a_shim_that_does_not_answer_keeps_no_task_alive(void **state)
+static void a_shim_that_does_not_respond_keeps_no_task_alive(void **state)
 {
 	struct proc_run run;
 	struct proc_task task;
@@ -190,7 +190,7 @@ int main(void)
 		cmocka_unit_test(nothing_outlives_a_process),
 		cmocka_unit_test(a_bomb_of_sessions_ends_with_its_process),
 		cmocka_unit_test(a_stop_during_the_start_ends_it_once),
-		cmocka_unit_test(a_shim_that_does_not_answer_keeps_no_task_alive),
+		cmocka_unit_test(a_shim_that_does_not_respond_keeps_no_task_alive),
 	};
 	return cmocka_run_group_tests_name("proc_stop", tests, NULL, NULL);
 }

@@ -145,7 +145,7 @@ static void a_killed_helper_is_replaced(void **state)
 
 /* ---- hung, as by a disk */
 
-static void a_hung_disk_stops_only_the_answers(void **state)
+static void a_hung_disk_stops_only_the_responses(void **state)
 {
 	struct bench bench;
 	struct answer answer = {0};
@@ -275,7 +275,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(signals_that_end_a_node_do_not_end_the_helper),
 		cmocka_unit_test(a_killed_helper_is_replaced),
-		cmocka_unit_test(a_hung_disk_stops_only_the_answers),
+		cmocka_unit_test(a_hung_disk_stops_only_the_responses),
 		cmocka_unit_test(a_store_on_a_hung_disk_can_be_closed),
 		cmocka_unit_test(a_dead_hosts_store_is_free_at_once),
 		cmocka_unit_test(a_dead_hosts_store_is_free_although_its_helper_was_stopped),

@@ -89,12 +89,12 @@ static int teardown(void **state)
 	return tfc__remove_tree(dir);
 }
 
-static void a_store_in_memory_answers_that_there_is_none(void **state)
+static void a_store_in_memory_reports_that_there_is_none(void **state)
 {
 	failing_sweep(use_memory, 6);
 }
 
-static void a_store_in_a_directory_answers_that_there_is_none(void **state)
+static void a_store_in_a_directory_reports_that_there_is_none(void **state)
 {
 	failing_sweep(use_local, 8);
 }
@@ -228,8 +228,8 @@ static void client_keys_are_restored_or_there_is_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_store_in_memory_answers_that_there_is_none),
-		cmocka_unit_test(a_store_in_a_directory_answers_that_there_is_none),
+		cmocka_unit_test(a_store_in_memory_reports_that_there_is_none),
+		cmocka_unit_test(a_store_in_a_directory_reports_that_there_is_none),
 		cmocka_unit_test(a_record_is_whole_or_not_there),
 		cmocka_unit_test(a_journal_is_read_or_there_is_no_memory),
 		cmocka_unit_test(a_client_key_that_is_kept_is_never_lost),

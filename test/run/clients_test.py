@@ -65,6 +65,11 @@ class CommandsTest(ClientsTest):
         self.assertEqual(run.lines()[1:], ["[worker/0] to out"])
         self.assertEqual(run.errors()[0], "[worker/0] to err")
         self.assertEqual(run.status, 3)
+        # The last line quotes the reason and gives the command that shows the whole log.
+        found = re.fullmatch(r'tfc_run: failed \(exit\): worker/0 exited with 3: to err; '
+                             r'its log: "tfc_run (logs .*)"', run.errors()[-1])
+        command, *task = found.group(1).split()
+        self.assertEqual(self.ask(command, *task).errors(), ["[worker/0] to err"])
 
     def test_attach_replays_and_ends_as_the_job_did(self):
         job = self.start_job("echo one; echo two >&2; exit 7", "--name", "seven")
@@ -124,16 +129,17 @@ class CommandsTest(ClientsTest):
         self.assertIn(self.describe(job)["state"], ("starting", "running"))
         self.assertEqual(self.ask("stop", "--kill", "--wait", job).status, 0)
 
-    def test_ps_lists_what_runs_and_all_when_asked(self):
+    def test_ps_lists_what_runs_and_all_when_requested(self):
         done = self.start_job("exit 0", "--name", "done")
         self.ask("attach", done)
         job = self.start_job("exec sleep 100", "--name", "long", "--worker", "2")
         self.await_ready(job, 2)
         lines = self.ask("ps").lines()
-        self.assertEqual(lines[0].split(), "ID NAME STATE READY RESTARTS NODE AGE".split())
+        self.assertEqual(lines[0].split(), "ID NAME STATE READY RESTARTS EXIT NODES AGE DURATION REASON".split())
         self.assertEqual(len(lines), 2)
-        self.assertEqual(lines[1].split()[:6], [job, "long", "running", "2/2", "0", "a"])
-        self.assertRegex(lines[1].split()[6], "^[0-9]+s$")
+        self.assertEqual(lines[1].split()[:7], [job, "long", "running", "2/2", "0", "-", "a"])
+        for duration in lines[1].split()[7:9]:
+            self.assertRegex(duration, "^[0-9]+s$")
         self.assertEqual([line.split()[0] for line in self.ask("ps", "--all").lines()[1:]],
                          [done, job])
         self.assertEqual([each["job"] for each in json.loads(self.ask("ps", "--json").out)], [job])
@@ -236,6 +242,14 @@ class CommandsTest(ClientsTest):
         self.assert_said(self.ask("attach", job), f'job "{job}" not found')
         harness.wait_until(lambda: not os.path.exists(os.path.join(self.dir, "state-a/logs", job)),
                            "the removal of its logs")
+
+    def test_a_name_that_two_running_jobs_have_is_ambiguous(self):
+        jobs = [self.start_job("exec sleep 100", "--name", "twin") for _ in range(5)]
+        self.assert_said(self.ask("stop", "twin"), 'job name "twin" is ambiguous: 5 jobs of this name have not ended; '
+                                                   f"give an id: {', '.join(jobs[:3])} ...$")
+        for job in jobs[1:]:
+            self.ask("stop", "--kill", "--wait", job)
+        self.assertEqual(self.describe("twin")["job"], jobs[0])
 
     def test_what_is_not_there(self):
         for command in (["attach"], ["describe"], ["logs"], ["stop"], ["rm"], ["spec"]):
@@ -394,6 +408,33 @@ class TwoNodesTest(ClientsTest):
             for job in jobs[at]:
                 self.assertEqual(self.ask("stop", "--kill", "--wait", job).status, 0)
 
+    def test_a_name_that_two_running_jobs_have_is_ambiguous_wherever_they_are(self):
+        first = self.start_job("echo first; exec sleep 100", "--name", "twin", at="a")
+        self.await_ready(first)
+        for at in "ab":
+            second = self.start_job("exec sleep 100", "--name", "twin", at=at)
+            for asked in "ab":
+                for command in (["attach"], ["logs"], ["describe"], ["stop"], ["rm"], ["spec"]):
+                    with self.subTest(command=command, at=at, asked=asked):
+                        run = self.ask(*command, "twin", *(["worker/0"] if command == ["spec"] else []), at=asked)
+                        self.assert_said(run, 'job name "twin" is ambiguous: 2 jobs of this name have not ended; '
+                                              "give an id: ")
+                        for job in (first, second):
+                            self.assertIn(job, run.errors()[0])
+            self.assertEqual(self.ask("stop", "--kill", "--wait", second).status, 0)
+
+    def test_an_ended_job_does_not_hide_a_running_one_of_its_name(self):
+        running = self.start_job("echo it; exec sleep 100", "--name", "twin", at="b")
+        self.await_ready(running)
+        ended = [self.start_job("exit 0", "--name", "twin", at=at) for at in "ba"]
+        for job in ended:
+            self.ask("attach", job)
+        for at in "ab":
+            self.assertEqual(self.describe("twin", at=at)["job"], running)
+            self.assertEqual(self.ask("logs", "twin", at=at).lines(), ["[worker/0] it"])
+        self.ask("stop", "--kill", "--wait", "twin")
+        self.assertEqual(self.describe("twin")["job"], ended[1])
+
     def test_the_end_has_the_last_lines_of_the_task_that_decided_wherever_it_ran(self):
         for where in "ab":
             for status in (0, 4):
@@ -423,30 +464,16 @@ class TwoNodesTest(ClientsTest):
                     self.assert_said(self.ask(*command, job, at=at), said)
             self.assert_said(self.ask("describe", job[:12], at=at), said)
             run = self.ask("ps", "--all", at=at)
-            self.assertEqual((run.status, run.errors()), (0, [f"tfc_run: {said}"]))
+            self.assertEqual((run.status, run.errors()), (0, []))
             self.assertEqual({tuple(line.split()[:3:2]) for line in run.lines()[1:]},
                              {(job, "damaged"), (whole, "succeeded")})
+            self.assertIn(f"  {said}\n", run.out.decode())
         run = self.ask("rm", job, at="b")
         self.assertEqual((run.status, run.errors()), (0, []))
         run = self.ask("ps", "--all", at="b")
         self.assertEqual([line.split()[0] for line in run.lines()[1:]], [whole])
         self.assertFalse(os.path.exists(
             os.path.join(self.dir, f"state-a/store/records/jobs/{job}")))
-
-    def test_ps_names_the_nodes_that_were_not_asked(self):
-        job = self.start_job("exec sleep 100", "--label", "where=a")
-        self.await_ready(job)
-        self.assertEqual(self.ask("ps").errors(), [])
-        self.nodes["b"].process.kill()
-        self.nodes["b"].end()
-        harness.wait_until(lambda: self.ask("ps").errors(), "what is missing")
-        run = self.ask("ps")
-        self.assertRegex(run.errors()[0], r"^tfc_run: jobs of unreachable nodes are missing: b \(.+\)$")
-        self.assertEqual(run.lines()[1].split()[0], job)
-        self.assertEqual(run.status, 0)
-        listed, missing = json.loads(self.ask("ps", "--json").out)
-        self.assertEqual((listed["job"], listed["task_count"], listed["nodes"]), (job, 1, ["a"]))
-        self.assertEqual([each["node"] for each in missing["not_asked"]], ["b"])
 
     def test_output_of_all_nodes_is_replayed(self):
         job = self.start_job(COUNT % 50, "--worker", "4")

@@ -91,7 +91,7 @@ class BaseEnvironmentTest(EnvironTest):
         env, = self.environ(self.tcp())
         self.assertEqual({name: env.get(name) for name in NODE_ENV}, NODE_ENV)
 
-    def test_a_secret_of_the_node_cannot_be_asked_for_by_its_name(self):
+    def test_a_secret_of_the_node_cannot_be_requested_by_its_name(self):
         self.begin_nodes()
         job = self.write("steal.json", '{"framework": "none", "roles": {"worker": {"argv": ["env"], '
                          '"secret_env": {"AWS_SECRET_ACCESS_KEY": null}}}}')

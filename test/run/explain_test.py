@@ -1,7 +1,9 @@
 """--explain: what each task would be given, and that nothing is run or left."""
 import json
 import os
+import socket
 
+import clients_test
 import harness
 
 
@@ -41,6 +43,17 @@ class ExplainTest(harness.RunTest):
         for name in set(plan) - {"TFC_JOB", "TFC_LOG_DIR"}:
             self.assertEqual(given[name], plan[name], name)
 
+    def test_every_role_has_a_placeholder_for_its_addresses(self):
+        port = self.first_port + harness.PORTS_A_TEST - 2
+        path = self.job_file(framework="none", argv=["sleep", "60"], roles={
+            "reader": {"count": 2, "port": port, "ready": "started"},
+            "other": {},
+            "worker": {"argv": ["echo", "${port} <{reader_hosts}> <{other_hosts}>"]}})
+        argv = ["echo", f"${{port}} <127.0.0.1:{port},127.0.0.1:{port + 1}> <>"]
+        self.assertEqual(self.plan("--job", path)["worker/0"]["argv"], argv)
+        run = self.run_local("--no-prefix", "--job", path)
+        self.assertEqual((run.status, run.lines()), (0, argv[1:]))
+
     def test_secrets_and_what_is_inherited_are_not_shown(self):
         env = {"TOKEN": "hunter2", "OTHER": "hunter3"}
         plan = self.plan("--secret-env", "TOKEN", "--", "true", env=env)["worker/0"]
@@ -57,7 +70,7 @@ class ExplainTest(harness.RunTest):
         self.assertIn("  argv: sh -c 'echo '\\''a b'\\'''", run.lines())
         self.assertRegex(run.out.decode(), r"(?m)^worker/0 on local, 127\.0\.0\.1:\d+$")
 
-    def test_what_could_not_run_is_told(self):
+    def test_what_could_not_run_is_reported(self):
         port = self.first_port
         run = self.run_local("--explain", "--ports", f"{port}-{port + 1}", "--worker", "5", "true")
         self.assertEqual((run.status, run.out), (125, b""))
@@ -90,6 +103,74 @@ class ExplainTest(harness.RunTest):
         self.assertRegex(plan["worker/0"]["cwd"], r"/bundle/worker-0$")
         self.assertTrue(plan["worker/0"]["env"]["PYTHONPATH"].startswith(
             plan["worker/0"]["cwd"]))
+
+
+class StartTest(clients_test.ClientsTest):
+    """start --explain: as local, on the nodes of a cluster."""
+    names = "ab"
+
+    def write_members(self, names, **keys):
+        self.address[1] = self.address[1].replace("127.0.0.1", "127.0.0.2")
+        super().write_members(names, **keys)
+
+    def node(self, name, *args):
+        return super().node(name, "--label", f"where={name}", "--slots", "4", "--ports",
+                            f"{self.first_port + 4}-{self.first_port + 6}", *args)
+
+    def plan(self, *args, at="a"):
+        run = self.ask("start", "--explain", "--json", *args, at=at)
+        self.assertEqual((run.status, run.err), (0, b""))
+        return {task["task"]: task for task in run.events()}
+
+    def test_the_tasks_are_placed_on_the_nodes_of_the_cluster_and_none_is_started(self):
+        mark = os.path.join(self.dir, "ran")
+        for at in "ab":
+            plan = self.plan("--worker", "6", "--name", "planned", "--", "touch", mark, "{task_index}", at=at)
+            self.assertEqual(list(plan), [f"worker/{i}" for i in range(6)])
+            nodes = [task["node"] for task in plan.values()]
+            self.assertEqual((nodes.count("a"), nodes.count("b")), (3, 3))
+            addresses = [task["address"] for task in plan.values()]
+            for task, address in zip(plan.values(), addresses):
+                host = {"a": "127.0.0.1", "b": "127.0.0.2"}[task["node"]]
+                self.assertEqual(address, f"{host}:{task['port']}")
+                self.assertEqual(json.loads(task["env"]["TF_CONFIG"])["cluster"]["worker"], addresses)
+            self.assertEqual(plan["worker/5"]["argv"], ["touch", mark, "5"])
+        self.assertEqual(self.ask("ps", "-aq").lines(), [])
+        self.assertFalse(os.path.exists(mark))
+        plan = self.plan("--worker", "2", "--label", "where=b", "--", "true")
+        self.assertEqual({task["node"] for task in plan.values()}, {"b"})
+
+    def test_a_fixed_port_on_another_node_need_not_be_free_here(self):
+        with socket.socket() as busy:
+            port = self.first_port + 8
+            busy.bind(("0.0.0.0", port))
+            busy.listen()
+            job = self.write("job.json", json.dumps({"argv": ["true"], "roles": {"worker": {"port": port}}}))
+            run = self.ask("start", "--explain", "--label", "where=b", "--job", job)
+            self.assertEqual((run.status, run.err), (0, b""))
+            self.assertIn(f"worker/0 on b, 127.0.0.2:{port}", run.lines())
+            self.assert_said(self.ask("start", "--explain", "--label", "where=a", "--job", job), "1 port is missing: ")
+
+    def test_what_would_wait_is_reported(self):
+        self.assert_said(self.ask("start", "--explain", "--worker", "50", "true"),
+                         "the job would wait: 50 slots are needed; 8 of 8 are free")
+        self.assert_said(self.ask("start", "--explain", "--label", "where=c", "true"),
+                         'the job would wait: .*"where=c"')
+
+    def test_a_bundle_is_not_sent(self):
+        plan = self.plan("--bundle", self.write("train.py", ""), "--", "python3", "train.py")
+        self.assertRegex(plan["worker/0"]["cwd"], r"/bundle/worker-0$")
+
+    def test_a_plan_for_people_and_a_reader_that_has_seen_enough(self):
+        run = self.ask("start", "--explain", "--strategy", "none", "--", "sh", "-c", "echo 'a b'")
+        self.assertEqual((run.status, run.err), (0, b""))
+        self.assertIn("  argv: sh -c 'echo '\\''a b'\\'''", run.lines())
+        read, write = os.pipe()
+        os.close(read)
+        run = self.begin("start", "--explain", "true", stdout=write)
+        run.end()
+        os.close(write)
+        self.assertEqual((run.status, run.err), (141, b""))
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ static void connect_to(struct client *client, const struct tfc__dial_options *op
 }
 
 /* A question that is answered at once, behind which all that came before has been seen. */
-static void await_answer(struct client *client)
+static void await_response(struct client *client)
 {
 	const struct tfc__rpc_options call = {.method = "nobody.knows", .end = on_end};
 	tfc_error error = TFC_ERROR_INIT;
@@ -258,7 +258,7 @@ int main(int argc, char **argv)
 	uint32_t refused = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		connect_to(&clients[i], &options);
-		await_answer(&clients[i]);
+		await_response(&clients[i]);
 		refused += clients[i].is_down;
 	}
 	ok = again = lost = other = 0;

@@ -175,7 +175,7 @@ class UnreadTest(FloodTest):
         self.assertLess(self.descriptors() - before, 80)
         self.stop_job(job)
 
-    def test_answers_that_are_not_read(self):
+    def test_responses_that_are_not_read(self):
         job = self.start_job("exec sleep 600", "--worker", "1", "--env",
                              "LONG=" + "x" * 100000)
         self.await_ready(job)

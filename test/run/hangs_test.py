@@ -52,7 +52,7 @@ class HangsTest(harness.RunTest):
         run.process.send_signal(signal.SIGTERM)
         return run.end()
 
-    def test_a_silent_task_is_told_with_what_it_does(self):
+    def test_a_silent_task_is_reported_with_its_activity(self):
         for script, what in (("exec sleep 60", "idle"), ("kill -STOP $$", r"stopped \(SIGSTOP\)"),
                              ("while :; do :; done", r"works, \d+ % of a CPU"),
                              ("sh -c 'kill -STOP $$'; :", r"stopped \(SIGSTOP\) \(sh, pid \d+\)")):
@@ -62,7 +62,7 @@ class HangsTest(harness.RunTest):
                 self.assertEqual((told["task"], told["state"]), ("worker/0", "ready"))
                 self.assertRegex(told["text"], r"^worker/0 has been silent for [\d.]+ s: " + what)
 
-    def test_all_stacks_are_in_the_log_before_the_stall_is_told(self):
+    def test_all_stacks_are_in_the_log_before_the_stall_is_reported(self):
         run, told = self.stall("--on-stall", "stacks", "--", *self.python(HANG), stall="1")
         self.interrupt(run)
         self.assertIn("its stacks are in its log", told["text"])

@@ -186,7 +186,7 @@ class AskTest(NodeTest):
         self.assertEqual(lines[0].split(),
                          ["NAME", "STATE", "ADDRESS", "SLOTS", "MEMORY", "GPUS", "LABELS"])
         self.assertEqual(lines[1].split(),
-                         ["a", "alive", self.address[0], "3", str(1 << 30), "0", "rack=1"])
+                         ["a", "alive", self.address[0], "3", "1GiB", "0", "rack=1"])
         self.assertEqual(lines[2].split(), ["b", "alive", self.address[1], "any", "any", "0", "-"])
 
     def test_members_over_tcp_with_a_key(self):
@@ -235,7 +235,7 @@ class AskTest(NodeTest):
 
 
 class JobTest(NodeTest):
-    def address_told(self, name):
+    def reported_address(self, name):
         """The host in TF_CONFIG of a task on a node."""
         run = self.start_bare("start", "--gateway", f"unix:{self.dir}/state-{name}/node.sock",
                               "--no-prefix", "--", "sh", "-c", "echo $TF_CONFIG").end()
@@ -248,12 +248,12 @@ class JobTest(NodeTest):
             "127.0.0.1", "127.0.0.9")}]})
         self.write("members.json", text)
         self.node("a", "--ports", self.ports)
-        self.assertEqual(self.address_told("a"), "127.0.0.9")
+        self.assertEqual(self.reported_address("a"), "127.0.0.9")
 
-    def test_unless_it_is_told_another_address(self):
+    def test_unless_it_is_given_another_address(self):
         self.write_members("a")
         self.node("a", "--ports", self.ports, "--advertise", "localhost")
-        self.assertEqual(self.address_told("a"), "localhost")
+        self.assertEqual(self.reported_address("a"), "localhost")
 
 
 class MovesTest(NodeTest):
@@ -516,7 +516,7 @@ class RefusedTest(NodeTest):
         run = self.start_bare("node", "--name", "b", "--members", "members.json", "--key", "key",
                               "--state", "state-other", "--listen", self.address[3]).end()
         self.assertEqual(run.status, 125)
-        self.assertRegex(run.err.decode(), f'two nodes have the name "b": at {self.address[1]} and at')
+        self.assertRegex(run.err.decode(), f'two nodes have the name "b": one at {self.address[1]} and one at')
 
     def test_two_of_one_identity(self):
         a, b = self.node("a"), self.node("b")
@@ -600,6 +600,7 @@ class RefusedTest(NodeTest):
                 (["--store", "disk"], '--store: unknown store "disk"; use "local"'),
                 (["--slots", "many"], '--slots: "many" is not a whole number of at least 1$'),
                 (["--memory", "4X"], '--memory: "4X" is not a number of bytes above 0, such as 8G$'),
+                (["--gpus", "atuo"], 'gpus: "atuo" is not a GPU; did you mean auto\\?$'),
                 (["--lease", "0"], '--lease: "0" is not a number of seconds above 0$'),
                 *((["--" + name, "0"], f'--{name}: "0" is not a .* (above 0|at least 1)') for name in BOUNDS),
                 (["--pass-env", "TOKEN=x"],

@@ -47,6 +47,29 @@ BAD = [
     (["local", "--host", "a:1", "true"],
      'host "a:1" is not a host name or address; write it without a scheme, brackets or a port'),
 
+    (["local", "--env", "TFC_NO_SUCH", "true"],
+     "--env TFC_NO_SUCH: not set in the environment"),
+    (["local", "true", "--port={prot}"],
+     "argv[1]: unknown placeholder {prot}; did you mean {port}?"),
+    (["local", "--env", "DATA={data_hosts}", "true"],
+     'env.DATA: unknown placeholder {data_hosts}; the job has no role "data"'),
+    (["local", "--topology", "partial", "true"],
+     "topology: partial is for the parameter_server strategy only; with others, each worker "
+     "connects to all workers"),
+    (["local", "--isolation", "none", "true"],
+     '--isolation none: isolation: must be auto, plain, cgroup or pidns, not "none"'),
+    (["local", "--abort-grace", "soon", "true"],
+     '--abort-grace soon: abort_grace_s: must be "auto" or a number of seconds from 0 to '
+     '1000000000, not "soon"'),
+    (["local", "--cpus", "-1", "true"], "roles.worker.cpus: must be a number from 0 to 100000, not -1"),
+    (["local", "--cpus", "0.001", "true"], "roles.worker.cpus: must be 0 or at least 0.01"),
+    (["local", "--memory", "1000000T", "true"],
+     "roles.worker.memory: must be a whole number from 0 to 1000000000000000000, "
+     "not 1099511627776000000"),
+    (["local", "--chief", "--memory", "-1", "true"],
+     "roles.chief.memory: must be a whole number from 0 to 1000000000000000000, not -1"),
+    (["local", "--memory", "8X", "true"],
+     'roles.worker.memory: must be a whole number from 0 to 1000000000000000000, not "8X"'),
     (["local", "--secret-env", "A=b", "true"],
      "--secret-env: must be a name; the value comes from the environment"),
     (["local", "--secret-env", "TFC_NO_SUCH", "true"],
@@ -92,7 +115,7 @@ class OptionsTest(harness.RunTest):
         self.assertEqual((run.status, run.err), (0, b""))
         for name in ("job name chief worker ps evaluator tensorboard driver strategy framework env "
                      "secret-env cwd bundle python restart restart-window losses restart-on scope "
-                     "grace start-deadline deadline ports host log-dir timestamps no-prefix color quiet "
+                     "grace abort-grace topology isolation memory cpus start-deadline deadline ports host log-dir timestamps no-prefix color quiet "
                      "json").split():
             self.assertEqual(run.out.count(b"\n  --%s " % name.encode()), 1, name)
 
@@ -107,7 +130,7 @@ class OptionsTest(harness.RunTest):
         self.assertRegex(run.out, rb"^tfc_run \d+\.\d+\.\d+\n$")
         version = run.out
         commands = re.findall(r"\n  ([a-z]+)  ", self.run_bare("--help").out.decode())
-        self.assertEqual(len(commands), 13)
+        self.assertEqual(len(commands), 14)
         for command in commands:
             with self.subTest(command=command):
                 run = self.run_bare(command, "--version")
@@ -122,6 +145,12 @@ class OptionsTest(harness.RunTest):
         path = self.write("job.json", '{\n"argv": ["true"],\n"roles": {"worker": {"cuont": 2}}\n}')
         self.assert_refused(self.run_local("--job", path),
                             f"{path}:3: roles.worker.cuont: unknown key; did you mean count?")
+
+    def test_a_mistyped_role_is_refused(self):
+        path = self.job_file(argv=["true"], roles={"chief": {}, "wroker": {}})
+        self.assert_refused(self.run_local("--job", path),
+                            f'{path}:1: roles.wroker: unknown role; did you mean worker? '
+                            'a sidecar needs "sidecar": true')
 
     def test_two_chiefs_are_refused(self):
         path = self.job_file(argv=["true"], roles={"chief": {"count": 2}, "worker": {}})
@@ -146,6 +175,13 @@ class JobTest(harness.RunTest):
         run = self.run_local("--json", *args, "--", "true")
         self.assertEqual(run.status, 0, run.err)
         return self.tasks(run)
+
+    def test_partial_topology_is_an_option(self):
+        run = self.run_local("--explain", "--json", "--worker", "2", "--ps", "1", "--topology", "partial",
+                             "--isolation", "plain", "--abort-grace", "2.5", "true")
+        self.assertEqual(run.status, 0, run.err)
+        config, = (json.loads(task["env"]["TF_CONFIG"]) for task in run.events() if task["task"] == "worker/1")
+        self.assertEqual(list(config["cluster"]["worker"]), ["1"])
 
     def test_one_worker_when_no_role_is_given(self):
         self.assertEqual(self.roles(), ["worker/0"])

@@ -28,7 +28,7 @@ class OutputTest(harness.RunTest):
         run = self.shell(f"echo hi; test -e {path} || {{ touch {path}; kill -9 $$; }}")
         self.assertEqual((run.lines(), run.status), (["[worker/0] hi", "[worker/0#2] hi"], 0))
 
-    def test_a_restart_is_told_in_one_sentence(self):
+    def test_a_restart_is_reported_in_one_sentence(self):
         path = os.path.join(self.dir, "once")
         run = self.shell(f"test -e {path} || {{ touch {path}; kill -9 $$; }}")
         self.assertEqual(run.errors(), [
@@ -111,7 +111,7 @@ class OutputTest(harness.RunTest):
         os.close(read)
         self.assertTrue(all(re.fullmatch(r"\[worker/0\] out\d+", line) for line in run.lines()))
 
-    def test_tensorboards_url_is_told_when_it_answers(self):
+    def test_tensorboards_url_is_reported_when_it_responds(self):
         server = ("import os, socket\n"
                   "s = socket.socket(); s.setsockopt(1, 2, 1)\n"
                   "s.bind(('127.0.0.1', int(os.environ['TFC_PORT']))); s.listen(); s.accept()")

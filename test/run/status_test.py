@@ -1,6 +1,8 @@
 """Exit statuses: the table of the manual, row by row, with the word that tells them apart."""
+import glob
 import json
 import os
+import re
 import signal
 import sys
 
@@ -40,6 +42,38 @@ class StatusTest(harness.RunTest):
                          (4, "failed", "worker/0", "exit"))
         self.assertEqual(sorted(end["log_tail"]), ["one", "two"])
 
+    def test_end_quotes_the_line_that_names_the_reason(self):
+        raising = "import sys; print('loading', file=sys.stderr); raise ValueError('bad\\tshape\\nof x')"
+        run, end = self.end("python3", "-c", raising)
+        self.assertEqual((run.status, end["text"], end["error_line"]),
+                         (1, "worker/0 exited with 1: ValueError: bad shape", "ValueError: bad shape"))
+        self.assertEqual(run.errors()[-1], "tfc_run: failed (exit): " + end["text"])
+        crash = "import ctypes, faulthandler; faulthandler.enable(); ctypes.string_at(0)"
+        run, end = self.end("python3", "-c", crash)
+        self.assertEqual((end["text"], end["error_line"]),
+                         ("worker/0 died of SIGSEGV: Fatal Python error: Segmentation fault",
+                          "Fatal Python error: Segmentation fault"))
+        for script, line in (("echo cannot open x.csv >&2; exit 4", "cannot open x.csv"),
+                             ("echo loading; exit 4", ""),
+                             ("echo loading >&2; kill -9 $$", ""),
+                             ("exec 2>&1; python3 -c 'x[0]'", "NameError: name 'x' is not defined"),
+                             ("echo loading >&2", "")):
+            with self.subTest(script=script):
+                run, end = self.end("--restart", "0", "--", "sh", "-c", script)
+                self.assertEqual(end["error_line"], line)
+
+    def test_last_line_says_where_a_log_is_that_is_kept(self):
+        run = self.shell("echo cannot open x.csv >&2; exit 4", "--log-dir", "logs")
+        place = re.fullmatch(r"tfc_run: failed \(exit\): worker/0 exited with 4: cannot open x.csv; its log: "
+                             r"(.*)", run.errors()[-1]).group(1)
+        files = glob.glob(place)
+        self.assertEqual(len(files), 1, place)
+        with open(files[0], encoding="utf-8") as file:
+            self.assertIn("cannot open x.csv\n", file.read())
+        for script, *args in (("exit 4", "--log-dir", "logs"), ("echo x >&2; exit 4",)):
+            with self.subTest(script=script):
+                self.assertNotIn("its log", self.shell(script, *args).errors()[-1])
+
     def test_end_names_a_peer_that_left_early_as_the_cause(self):
         script = ("[ $TFC_TASK_INDEX = 1 ] && exit 0; until grep -qs worker/1.*exited events; do "
                   "sleep 0.02; done; echo peer is gone >&2; exit 1")
@@ -52,7 +86,7 @@ class StatusTest(harness.RunTest):
         self.assertEqual((run.status, end["exit"], end["decided_by"], end["reason"]),
                          (1, 1, "worker/0", "exit"))
         self.assertRegex(end["text"], r"^worker/0 exited with 1 because worker/1, which it needed, "
-                                      r"had exited with 0 \(\d+\.\d s earlier\)$")
+                                      r"had exited with 0 \(\d+\.\d s earlier\): peer is gone$")
 
     def test_128_and_the_signal_it_died_of(self):
         for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGUSR1):

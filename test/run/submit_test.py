@@ -287,7 +287,7 @@ class TwoGatewaysTest(KilledHomeTest):
             return next(int(each) for each in file.read().split() if
                         pathlib.Path(f"/proc/{each}/comm").read_text() == "tfc-store\n")
 
-    def test_a_home_that_is_cut_off_is_asked_through_another_node(self):
+    def test_a_home_that_is_cut_off_is_reached_through_another_node(self):
         """The answer is lost, and the client reaches the home no more; the other node does."""
         points, made = self.points(), 0
         for limit in points:

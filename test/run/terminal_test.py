@@ -56,7 +56,7 @@ class TerminalTest(harness.RunTest):
     def ask(self, command, *args):
         return self.run_bare(command, "--gateway", f"unix:{self.dir}/gateway.sock", *args)
 
-    def test_what_a_gateway_answers(self):
+    def test_the_responses_of_a_gateway(self):
         self.play({
             "gateway.jobs": pack({"jobs": [LISTED, DAMAGED], "not_asked": [{"node": HOSTILE, "reason": HOSTILE}]}),
             "gateway.describe": pack(JOB),
@@ -73,7 +73,7 @@ class TerminalTest(harness.RunTest):
             with self.subTest(args):
                 self.assert_harmless(self.ask(*args), "x\\u001b]0;t\\u0007\\u009b31m\\u0085\\u007f\\u202e")
 
-    def test_json_that_a_gateway_answers_keeps_its_values(self):
+    def test_json_of_a_gateways_response_keeps_its_values(self):
         self.play({"gateway.describe": pack(JOB), "gateway.members": pack({"members": [MEMBER]}),
                    "gateway.jobs": pack({"jobs": [LISTED], "not_asked": []})})
         job = json.loads(self.ask("describe", "j", "--json").out)

@@ -45,7 +45,7 @@ class UploadTest(clients_test.ClientsTest):
                          "program.zip: not a zip archive")
         self.assertEqual(self.ask("ps", "--all").lines()[1:], [])
 
-    def test_a_terminal_is_told_how_far_it_has_come(self):
+    def test_a_terminal_shows_how_far_it_has_come(self):
         self.program("echo done", PIECES)
         begun = time.monotonic()
         self.nodes["a"].process.send_signal(signal.SIGSTOP)

@@ -253,7 +253,7 @@ static void evaluator_may_finish_its_last_evaluation(void **state)
 	sim_fini(&s);
 }
 
-static void worker0_decides_where_it_is_asked_to(void **state)
+static void worker0_decides_where_requested(void **state)
 {
 	struct sim s;
 	sim_init(&s, TFC_STRATEGY_NONE, TFC__SUCCESS_WORKER0);
@@ -498,7 +498,7 @@ int main(void)
 		cmocka_unit_test(chief_decides_and_servers_are_stopped),
 		cmocka_unit_test(mirrored_peers_may_finish_and_their_failure_is_none),
 		cmocka_unit_test(evaluator_may_finish_its_last_evaluation),
-		cmocka_unit_test(worker0_decides_where_it_is_asked_to),
+		cmocka_unit_test(worker0_decides_where_requested),
 		cmocka_unit_test(task_that_ended_with_0_is_not_restarted),
 		cmocka_unit_test(mirrored_worker_that_was_done_joins_the_next_generation),
 		cmocka_unit_test(success_does_not_wait_for_a_worker_in_backoff),

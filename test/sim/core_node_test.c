@@ -115,7 +115,33 @@ static void lost_node_explains_its_peers_exits(void **state)
 	sim_fini(&s);
 }
 
-static void verdict_comes_with_the_last_answer(void **state)
+/* Nothing is left at node 2 that its answer could be about. */
+static void verdict_does_not_wait_for_a_node_that_its_last_task_has_left(void **state)
+{
+	static const uint8_t running[] = {TFC__PROC_RUNNING, TFC__PROC_RUNNING, TFC__PROC_RUNNING};
+	struct sim s;
+	workers_and_tensorboard_up(&s);
+	sim_exit(&s, "worker/0", 1);
+	sim_expect(&s, "query 1 at node 1\n"
+		       "query 1 at node 2\n");
+	sim_death(&s, "tensorboard/0",
+		  (struct tfc__attempt_end){.reason = TFC_EXIT_SIGNAL,
+					    .status = 9,
+					    .is_node_bad = true},
+		  NULL);
+	s.trace.len = 0;
+	expect_tensorboard_at_node_3(&s);
+	sim_lost(&s, 2, "it is down");
+	sim_expect(&s, "");
+	sim_answer_of(&s, 1, running);
+	sim_expect(&s, "task worker/0 #1 failed exit 1: worker/0 exited with 1\n"
+		       "job stopping g1: worker/0 exited with 1\n"
+		       "stop worker/1 #1 1s\n"
+		       "stop tensorboard/0 #2 1s\n");
+	sim_fini(&s);
+}
+
+static void verdict_comes_with_the_last_response(void **state)
 {
 	static const uint8_t running[] = {TFC__PROC_RUNNING, TFC__PROC_RUNNING};
 	static const uint8_t stopped[] = {TFC__PROC_NONE, TFC__PROC_STOPPED};
@@ -416,6 +442,8 @@ static void task_that_may_not_restart_stays_on_a_drained_node(void **state)
 	sim_drain(&s, 2, "node b is drained");
 	sim_expect(&s, "job running g1: worker/1 must move: node b is drained; it stays there "
 		       "until it ends, because restart.on is never\n");
+	sim_drain(&s, 3, "node c is drained");
+	sim_expect(&s, ""); /* nothing is there, and worker/1 is not */
 	sim_exit(&s, "worker/0", 0);
 	sim_exit(&s, "worker/1", 0);
 	assert_int_equal(s.end.state, TFC_JOB_SUCCEEDED);
@@ -489,7 +517,8 @@ int main(void)
 		cmocka_unit_test(group_restarts_elsewhere_when_a_node_is_lost),
 		cmocka_unit_test(all_tasks_of_a_lost_node_cost_one_restart),
 		cmocka_unit_test(lost_node_explains_its_peers_exits),
-		cmocka_unit_test(verdict_comes_with_the_last_answer),
+		cmocka_unit_test(verdict_does_not_wait_for_a_node_that_its_last_task_has_left),
+		cmocka_unit_test(verdict_comes_with_the_last_response),
 		cmocka_unit_test(sidecar_moves_alone),
 		cmocka_unit_test(sidecar_leaves_a_node_where_attempts_fail),
 		cmocka_unit_test(repeated_exit_moves_nothing),

@@ -264,7 +264,7 @@ static void sidecar_that_waits_in_vain_is_done_without(void **state)
 	sim_fini(&s);
 }
 
-static void late_answer_to_an_older_place_is_ignored(void **state)
+static void late_response_to_an_older_place_is_ignored(void **state)
 {
 	static const uint32_t nodes[] = {1, 2}, others[] = {3, 4};
 	struct sim s;
@@ -319,7 +319,7 @@ int main(void)
 		cmocka_unit_test(hold_that_is_under_way_is_taken_back_too),
 		cmocka_unit_test(gang_that_waits_in_vain_fails),
 		cmocka_unit_test(sidecar_that_waits_in_vain_is_done_without),
-		cmocka_unit_test(late_answer_to_an_older_place_is_ignored),
+		cmocka_unit_test(late_response_to_an_older_place_is_ignored),
 		cmocka_unit_test(sidecar_waits_for_room_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,7 +59,7 @@ static void job_goes_on_with_the_next_attempts(void **state)
 	sim_fini(&s);
 }
 
-static void nodes_of_the_earlier_term_are_asked_first(void **state)
+static void nodes_of_the_earlier_epoch_are_queried_first(void **state)
 {
 	static const uint8_t none[] = {TFC__PROC_NONE, TFC__PROC_NONE};
 	struct sim s;
@@ -224,7 +224,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(job_goes_on_with_the_next_attempts),
-		cmocka_unit_test(nodes_of_the_earlier_term_are_asked_first),
+		cmocka_unit_test(nodes_of_the_earlier_epoch_are_queried_first),
 		cmocka_unit_test(what_was_done_stays_done),
 		cmocka_unit_test(gang_runs_again_unless_all_of_it_is_done),
 		cmocka_unit_test(task_that_may_not_restart_fails_the_job),

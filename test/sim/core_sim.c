@@ -231,7 +231,7 @@ void sim_step(struct sim *s, const struct tfc__core_event *event)
 {
 	if (event->kind == TFC__CORE_REPORT && event->report->kind == TFC__AGENT_LOST)
 		for (uint32_t i = 0; i < tfc__core_task_count(s->core) && i < SIM_TASKS; i++)
-			if (tfc__core_node(s->core, i) == event->node)
+			if (!s->is_held[i] && tfc__core_node(s->core, i) == event->node)
 				s->is_held[i] = true;
 	tfc__core_step(s->core, event, s->now);
 	const struct tfc__core_action *a;

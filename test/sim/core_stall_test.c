@@ -67,6 +67,27 @@ static void stalled_task_that_dies_meanwhile_is_judged_by_its_death(void **state
 	sim_fini(&s);
 }
 
+/* Another task at the node dies of its loss first. */
+static void stalled_task_that_is_lost_with_its_node_is_judged_by_its_death(void **state)
+{
+	static const uint32_t nodes[3] = {1, 1, 2};
+	struct sim s;
+	sim_init(&s, TFC_STRATEGY_NONE, TFC__SUCCESS_ALL_WORKERS);
+	sim_role(&s, "shard", 3, TFC__SCOPE_TASK);
+	s.policy.on_stall = TFC__STALL_RESTART;
+	sim_up_at(&s, nodes);
+	sim_stalled(&s, "shard/1", 5000, "idle");
+	s.trace.len = 0;
+	sim_lost(&s, 1, "it is down");
+	sim_expect(&s, "task shard/0 #1 lost lost 0: shard/0 was lost: it is down; restarting it "
+		       "(1 of 2 losses in 3600 s)\n"
+		       "place shard/0\n"
+		       "task shard/1 #1 lost lost 0: shard/1 was lost: it is down; restarting it "
+		       "(1 of 2 losses in 3600 s)\n"
+		       "place shard/1\n");
+	sim_fini(&s);
+}
+
 static void stalled_task_restarts_alone(void **state)
 {
 	struct sim s;
@@ -240,6 +261,23 @@ static void coordinator_does_not_wait_for_a_task_that_is_done(void **state)
 	s.trace.len = 0;
 	sim_inspected(&s, "ps/0", TFC__ACTIVITY_UNKNOWN, 9000, "");
 	assert_non_null(strstr(s.trace.data ? s.trace.data : "", "stop chief/0 #1 1s\n"));
+	sim_fini(&s);
+}
+
+/* The chief dies while its stall is open: what a worker did then says nothing about a later one. */
+static void responses_are_outdated_when_no_stall_is_open(void **state)
+{
+	struct sim s;
+	parameter_server_up(&s);
+	sim_stalled(&s, "chief/0", 5000, "idle");
+	sim_inspected(&s, "worker/0", TFC__ACTIVITY_STOPPED, 5000, "stopped (SIGSTOP)");
+	sim_signal(&s, "chief/0", 9);
+	sim_inspected(&s, "ps/0", TFC__ACTIVITY_STOPPED, 5000, "stopped (SIGSTOP)");
+	sim_ready_all(&s);
+	sim_stalled(&s, "chief/0", 5000, "idle");
+	sim_expect(&s, "stacks chief/0 #2 before its end\n"
+		       "stacks worker/0 #1\n"
+		       "stacks ps/0 #1\n");
 	sim_fini(&s);
 }
 
@@ -445,12 +483,14 @@ int main(void)
 		cmocka_unit_test(stall_is_reported_and_nothing_else),
 		cmocka_unit_test(stacks_are_written_before_the_stall_is_reported),
 		cmocka_unit_test(stalled_task_that_dies_meanwhile_is_judged_by_its_death),
+		cmocka_unit_test(stalled_task_that_is_lost_with_its_node_is_judged_by_its_death),
 		cmocka_unit_test(stalled_task_restarts_alone),
 		cmocka_unit_test(stalled_group_restarts_after_the_stacks_of_all),
 		cmocka_unit_test(group_names_whom_the_evidence_names),
 		cmocka_unit_test(group_of_which_nobody_can_be_named_ends_without_a_decider),
 		cmocka_unit_test(coordinator_that_waits_for_a_stopped_worker_is_not_restarted),
 		cmocka_unit_test(coordinator_does_not_wait_for_a_task_that_is_done),
+		cmocka_unit_test(responses_are_outdated_when_no_stall_is_open),
 		cmocka_unit_test(stalled_ps_takes_its_coordinator_along),
 		cmocka_unit_test(coordinator_in_backoff_waits_for_a_ps_that_is_being_stopped),
 		cmocka_unit_test(stall_with_nothing_left_to_try_ends_the_job),

@@ -47,7 +47,7 @@ static void peer_killed_takes_the_blame_for_an_exit_reported_first(void **state)
 	sim_fini(&s);
 }
 
-static void answer_to_an_older_query_is_no_answer(void **state)
+static void response_to_an_older_query_is_no_response(void **state)
 {
 	struct sim s;
 	sim_mirrored_up(&s);
@@ -245,7 +245,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(permanent_exit_of_a_healthy_group_ends_the_job),
 		cmocka_unit_test(peer_killed_takes_the_blame_for_an_exit_reported_first),
-		cmocka_unit_test(answer_to_an_older_query_is_no_answer),
+		cmocka_unit_test(response_to_an_older_query_is_no_response),
 		cmocka_unit_test(lost_host_never_fails_the_job_by_its_peers_exit_codes),
 		cmocka_unit_test(stopped_peer_takes_the_blame),
 		cmocka_unit_test(peer_without_a_process_takes_the_blame_and_counts_as_lost),

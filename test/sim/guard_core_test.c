@@ -274,7 +274,7 @@ static void when_the_host_is_gone_each_task_has_its_grace(void **state)
 	assert_done_until(world, "stop 0 at 10; stop 1 at 10; ", 11 * S);
 }
 
-static void a_kill_that_nobody_asked_for_may_be_the_kernels(void **state)
+static void a_kill_that_was_not_requested_may_be_the_kernels(void **state)
 {
 	struct world *world = *state;
 	run_task(world, 5, 0);
@@ -471,7 +471,7 @@ int main(void)
 		TEST(what_has_ended_is_not_forced),
 		TEST(a_second_stop_only_shortens),
 		TEST(when_the_host_is_gone_each_task_has_its_grace),
-		TEST(a_kill_that_nobody_asked_for_may_be_the_kernels),
+		TEST(a_kill_that_was_not_requested_may_be_the_kernels),
 		TEST(a_renewal_moves_the_deadline_and_not_the_timer),
 		TEST(the_grace_of_a_lease_begins_at_its_deadline),
 		TEST(a_renewal_that_comes_too_late_ends_the_lease),

@@ -68,8 +68,8 @@ static void stop_time(const struct bench *bench, uint64_t at)
 
 /* ---- power loss */
 
-static void count_answer(void *user, int code, const tfc_store_value *values, uint32_t count,
-			 const tfc_error *error)
+static void count_response(void *user, int code, const tfc_store_value *values, uint32_t count,
+			   const tfc_error *error)
 {
 	uint32_t *answered = user;
 	assert_int_equal(code, TFC_OK);
@@ -86,7 +86,7 @@ static uint32_t lose_power(uint64_t seed)
 	for (uint32_t i = 0; i < PUTS; i++) {
 		snprintf(key, sizeof(key), "k%02u", i);
 		assert_non_null(
-			tfc__store_put(bench.store, key, "v", 1, ANY, count_answer, &answered));
+			tfc__store_put(bench.store, key, "v", 1, ANY, count_response, &answered));
 	}
 	stop_time(&bench, sim.now + sim_draw(PUTS * 3 * SIM_MS));
 	sim_store_lose_power(bench.disk);
@@ -105,7 +105,7 @@ static uint32_t lose_power(uint64_t seed)
 	return kept - answered;
 }
 
-static void power_loss_keeps_what_was_answered_and_a_beginning_of_the_rest(void **state)
+static void power_loss_keeps_what_was_acknowledged_and_a_beginning_of_the_rest(void **state)
 {
 	uint32_t none = 0, some = 0;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -244,7 +244,8 @@ static void a_slow_disk_is_late_and_a_hanging_one_waits_for_its_end(void **state
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(power_loss_keeps_what_was_answered_and_a_beginning_of_the_rest),
+		cmocka_unit_test(
+			power_loss_keeps_what_was_acknowledged_and_a_beginning_of_the_rest),
 		cmocka_unit_test(what_a_killed_helper_has_not_synced_may_be_lost_with_the_power),
 		cmocka_unit_test(a_put_of_a_killed_helper_is_done_or_not),
 		cmocka_unit_test(a_host_that_dies_leaves_its_request_done_or_not),

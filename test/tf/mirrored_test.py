@@ -24,6 +24,15 @@ mirrored.main()
 """
 
 
+KERAS_3 = """
+import numpy as np, tensorflow as tf
+with tf.distribute.MultiWorkerMirroredStrategy().scope():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile(loss="mse", optimizer="sgd")
+model.fit(np.ones((16, 4), "float32"), np.ones((16, 1), "float32"), batch_size=8, verbose=0)
+"""
+
+
 class MirroredTest(cluster.ClusterTest):
 
     def assert_group_restarted(self, since, generation, saved):
@@ -89,6 +98,14 @@ class MirroredTest(cluster.ClusterTest):
         self.assertEqual((end["state"], end["decided_by"], end["exit"], status),
                          ("failed", "worker/0", 1, 1))
         self.assertRegex(end["text"], "^worker/0 exited with 1 because worker/1, which it needed, had exited with 0 ")
+
+    def test_the_end_of_keras_3_fit_has_a_hint(self):
+        job = self.start("--worker", "2", "--", sys.executable, "-c", KERAS_3)
+        end, status = job.end()
+        self.assertEqual((end["state"], status), ("failed", 1))
+        self.assertRegex(end["error_line"], r"^ValueError: Attempt to convert a value \(PerReplica:")
+        self.assertRegex(end["text"], r"^worker/\d exited with 1: ValueError: .*; Model.fit of Keras 3 does not support "
+                                      "this strategy; set TF_USE_LEGACY_KERAS=1 and install tf_keras$")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/user.h"
+#include "leaks.h"
 
 static const char passwd_text[] = "root:x:0:0:root:/root:/bin/sh\n"
 				  "# a comment: and more\n"
@@ -29,12 +30,12 @@ static const char group_text[] = "root:x:0:\n"
 				 "staff2:x:2001:ann\n"
 				 "last:x:99:bob,ann";
 
-static char passwd_file[] = "/tmp/tfc-passwd-XXXXXX";
-static char group_file[] = "/tmp/tfc-group-XXXXXX";
+static char passwd_file[LEAKS_PATH], group_file[LEAKS_PATH];
 
-static int write_file(char *path, const char *text)
+static int write_file(char ret_path[LEAKS_PATH], const char *text)
 {
-	int fd = mkstemp(path);
+	snprintf(ret_path, LEAKS_PATH, "%s/XXXXXX", leaks_temp_dir());
+	int fd = mkstemp(ret_path);
 	ssize_t len = fd < 0 ? -1 : write(fd, text, strlen(text));
 	close(fd);
 	return len == (ssize_t)strlen(text) ? 0 : -1;

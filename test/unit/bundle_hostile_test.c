@@ -22,6 +22,7 @@
 #include "base/file.h"
 #include "bundle/internal.h"
 #include "folder.h"
+#include "leaks.h"
 #include "raw_zip.h"
 
 #define KINDS_MAX 256
@@ -68,7 +69,7 @@ static int make_corpus(const char *folder)
 
 static int set_up(void **state)
 {
-	if (tfc__make_private_dir("/tmp", "tfc-hostile-", "test", NULL, &place) < 0 ||
+	if (tfc__make_private_dir(leaks_temp_dir(), "tfc-hostile-", "test", NULL, &place) < 0 ||
 	    !(out = tfc__path_join(place, "out")) || mkdir(out, 0755) < 0 ||
 	    mkdir(in_place("zips", "", ""), 0755) < 0 || chmod(place, 0755) < 0 ||
 	    make_corpus(in_place("zips", "", "")) != 0)

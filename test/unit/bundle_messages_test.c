@@ -76,7 +76,7 @@ static void a_later_chunk_has_its_position(void **state)
 
 static void a_chunk_that_was_taken(void **state)
 {
-	const struct tfc__bundle_chunk_result message = {.is_taken = true, .received = 262144};
+	const struct tfc__bundle_chunk_result message = {.is_accepted = true, .received = 262144};
 	golden_expect_message(&tfc__bundle_chunk_result_fields, &message,
 			      "82a574616b656ec3a26174ce00040000",
 			      "83a4646f6e65c2a574616b656ec3a26174ce00040000");
@@ -92,7 +92,7 @@ static void a_chunk_that_was_not_taken(void **state)
 static void the_last_chunk(void **state)
 {
 	const struct tfc__bundle_chunk_result message = {.is_done = true,
-							 .is_taken = true,
+							 .is_accepted = true,
 							 .received = 300000};
 	golden_expect_message(&tfc__bundle_chunk_result_fields, &message,
 			      "83a4646f6e65c3a574616b656ec3a26174ce000493e0",

@@ -78,6 +78,7 @@ static void the_lines_of_an_end_read_back_as_they_were_written(void **state)
 					   .job_state = TFC_JOB_SUCCEEDED,
 					   .task = UINT32_MAX,
 					   .log_tail = tfc__strv_steal(&lines),
+					   .error_line = (char *)"KeyError: 'lr'",
 					   .ignored_failures = tfc__strv_steal(&failures)};
 	assert_int_equal(tfc__journal_init(&journal), TFC_OK);
 	assert_int_equal(tfc__journal_init(&again), TFC_OK);
@@ -87,6 +88,7 @@ static void the_lines_of_an_end_read_back_as_they_were_written(void **state)
 	assert_int_equal(again.count, 1);
 	assert_string_equal(again.entries[0].log_tail[1], "two");
 	assert_null(again.entries[0].log_tail[2]);
+	assert_string_equal(again.entries[0].error_line, "KeyError: 'lr'");
 	assert_string_equal(again.entries[0].ignored_failures[0], "worker/1 exited with 1");
 	assert_null(again.entries[0].ignored_failures[1]);
 	tfc__journal_fini(&journal);
@@ -135,6 +137,63 @@ static void the_digest_says_how_each_task_stands(void **state)
 	entry = (struct tfc__journal_entry){.kind = TFC_EVENT_END, .job_state = TFC_JOB_FAILED};
 	tfc__journal_add(&journal, &entry);
 	assert_int_equal(journal.job_state, TFC_JOB_FAILED);
+	tfc__journal_fini(&journal);
+}
+
+/* The attempt of a task ends for a reason, and the next one starts in a generation. */
+static void restart(struct tfc__journal *journal, uint32_t task, uint32_t reason,
+		    uint32_t generation)
+{
+	struct tfc__journal_entry entry = task_entry(task, TFC_TASK_FAILED,
+						     tfc__journal_task(journal, task)->attempt);
+	entry.generation = journal->generation;
+	entry.reason = reason;
+	assert_int_equal(tfc__journal_add(journal, &entry), TFC_OK);
+	if (generation != journal->generation)
+		return;
+	entry.task_state = TFC_TASK_STARTING;
+	entry.attempt++;
+	assert_int_equal(tfc__journal_add(journal, &entry), TFC_OK);
+}
+
+static void begin(struct tfc__journal *journal, uint32_t tasks, uint32_t generation)
+{
+	for (uint32_t i = 0; i < tasks; i++) {
+		struct tfc__journal_entry entry =
+			task_entry(i, TFC_TASK_STARTING,
+				   tfc__journal_task(journal, i)->attempt + 1);
+		entry.generation = generation;
+		assert_int_equal(tfc__journal_add(journal, &entry), TFC_OK);
+	}
+}
+
+static void a_restart_is_an_incident_however_many_tasks_it_affects(void **state)
+{
+	struct tfc__journal journal;
+	assert_int_equal(tfc__journal_init(&journal), TFC_OK);
+	begin(&journal, 4, 1);
+	assert_int_equal(journal.incidents, 0);
+	restart(&journal, 1, TFC_END_SIGNAL, 2); /* a group of four, of which two have died */
+	restart(&journal, 2, TFC_END_EXIT, 2);
+	restart(&journal, 0, TFC_END_CONSEQUENCE, 2);
+	restart(&journal, 3, TFC_END_CONSEQUENCE, 2);
+	assert_int_equal(journal.incidents, 0);
+	begin(&journal, 4, 2);
+	assert_int_equal(journal.incidents, 1);
+	assert_int_equal(journal.restarts, 4);
+	restart(&journal, 3, TFC_END_LOST, 2); /* alone */
+	assert_int_equal(journal.incidents, 2);
+	restart(&journal, 0, TFC_END_EXIT, 2); /* a ps with its coordinator */
+	restart(&journal, 1, TFC_END_CONSEQUENCE, 2);
+	assert_int_equal(journal.incidents, 3);
+	assert_int_equal(journal.restarts, 7);
+	restart(&journal, 0, TFC_END_STOPPED, 3); /* a group that moves */
+	restart(&journal, 1, TFC_END_CONSEQUENCE, 3);
+	begin(&journal, 2, 3);
+	assert_int_equal(journal.incidents, 4);
+	restart(&journal, 2, TFC_END_EXIT, 3); /* one that has not restarted with the group */
+	assert_int_equal(journal.incidents, 5);
+	assert_int_equal(journal.restarts, 10);
 	tfc__journal_fini(&journal);
 }
 
@@ -203,6 +262,7 @@ int main(void)
 		cmocka_unit_test(the_end_needs_no_memory),
 		cmocka_unit_test(the_lines_of_an_end_read_back_as_they_were_written),
 		cmocka_unit_test(the_digest_says_how_each_task_stands),
+		cmocka_unit_test(a_restart_is_an_incident_however_many_tasks_it_affects),
 		cmocka_unit_test(every_task_has_ended_when_its_job_has),
 		cmocka_unit_test(nobody_sees_an_entry_before_it_is_stored),
 		cmocka_unit_test(whichever_allocation_fails_nothing_leaks),

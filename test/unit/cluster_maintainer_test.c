@@ -118,7 +118,7 @@ static void on_end(void *user, enum tfc__maintainer_end end)
 
 static bool has_b_at_first; /* and nothing was heard of it yet */
 
-static int begin_telling(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
+static int begin_notifying(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
 {
 	const tfc_member_info b = {.size = sizeof(b),
 				   .name = "b",
@@ -128,7 +128,7 @@ static int begin_telling(void *user, tfc_ctx *ctx, tfc_membership *membership, t
 	return has_b_at_first ? tfc_membership_put(membership, &b) : TFC_OK;
 }
 
-static void stop_telling(void *user, tfc_membership *membership)
+static void stop_notifying(void *user, tfc_membership *membership)
 {
 }
 
@@ -148,8 +148,8 @@ static void open_world(struct world *w, const char *job)
 	static tfc_membership_ops membership = {
 		.size = sizeof(membership),
 		.flags = TFC_MEMBERSHIP_REPORTS_STATES,
-		.start = begin_telling,
-		.stop = stop_telling,
+		.start = begin_notifying,
+		.stop = stop_notifying,
 	};
 	const tfc_member_info self = {.size = sizeof(self), .name = "a", .slots = 1};
 	const struct tfc__members_options options = {.self = &self, .ops = &membership, .user = w};
@@ -312,7 +312,7 @@ static void lost_node_is_left_for_another_one(void **state)
 	close_world(&w);
 }
 
-static void node_that_says_it_is_full_is_not_asked_again_at_once(void **state)
+static void node_that_reports_to_be_full_gets_no_request_again_at_once(void **state)
 {
 	struct world w;
 	open_world(&w, PLAIN);
@@ -559,7 +559,7 @@ static void gang_that_waited_for_room_starts_with_its_new_addresses(void **state
 }
 
 /* Its port was occupied. The others keep the spec that they were started with. */
-static void task_that_gets_another_port_is_told_so(void **state)
+static void task_that_gets_another_port_is_notified(void **state)
 {
 	struct world w;
 	const char *nodes[3];
@@ -707,7 +707,7 @@ int main(void)
 		cmocka_unit_test(attempts_are_ordered_when_their_entries_are_kept),
 		cmocka_unit_test(attempt_that_is_stopped_before_it_is_kept_is_never_ordered),
 		cmocka_unit_test(lost_node_is_left_for_another_one),
-		cmocka_unit_test(node_that_says_it_is_full_is_not_asked_again_at_once),
+		cmocka_unit_test(node_that_reports_to_be_full_gets_no_request_again_at_once),
 		cmocka_unit_test(task_without_a_port_goes_to_another_node),
 		cmocka_unit_test(ports_that_another_job_has_are_waited_for),
 		cmocka_unit_test(ports_that_no_node_will_have_fail_the_job),
@@ -715,7 +715,7 @@ int main(void)
 		cmocka_unit_test(node_that_opens_no_job_is_lost_after_its_previous_incarnation),
 		cmocka_unit_test(task_that_was_done_before_keeps_its_address),
 		cmocka_unit_test(gang_that_waited_for_room_starts_with_its_new_addresses),
-		cmocka_unit_test(task_that_gets_another_port_is_told_so),
+		cmocka_unit_test(task_that_gets_another_port_is_notified),
 		cmocka_unit_test(node_that_refused_a_launch_gets_the_spec_again),
 		cmocka_unit_test(failure_is_reported_with_its_own_reason),
 		cmocka_unit_test(fenced_maintainer_lets_go_and_says_nothing),

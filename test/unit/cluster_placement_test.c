@@ -311,7 +311,7 @@ static void the_only_node_is_named_with_what_it_has(void **state)
 static void node_without_ports_takes_what_needs_none(void **state)
 {
 	begin(2, "{\"argv\":[\"x\"],\"placement\":{\"policy\":\"pack\"},\"roles\":{"
-		 "\"worker\":{\"count\":3},\"side\":{\"count\":2}}}");
+		 "\"worker\":{\"count\":3},\"side\":{\"count\":2,\"sidecar\":true}}}");
 	w.members[1].slots = 3;
 	limit_ports(0, 0, "all are taken");
 	place_well();

@@ -68,7 +68,7 @@ static void scopes_follow_the_strategy(void **state)
 		{"{\"argv\":[\"x\"],\"framework\":\"jax\",\"roles\":{\"chief\":{},\"worker\":{}}}",
 		 "chief", TFC__SCOPE_GROUP},
 		{"{\"argv\":[\"x\"],\"framework\":\"horovod\",\"roles\":{\"worker\":{},"
-		 "\"helper\":{}}}",
+		 "\"helper\":{\"sidecar\":true}}}",
 		 "helper", TFC__SCOPE_TASK},
 		/* the job's word is about the cluster */
 		{"{\"argv\":[\"x\"],\"restart\":{\"scope\":\"group\"},\"roles\":{\"chief\":{},"
@@ -81,7 +81,8 @@ static void scopes_follow_the_strategy(void **state)
 		{"{\"argv\":[\"x\"],\"roles\":{\"chief\":{},\"ps\":{},\"worker\":{\"restart\":{"
 		 "\"scope\":\"group\"}}}}",
 		 "worker", TFC__SCOPE_GROUP},
-		{"{\"argv\":[\"x\"],\"roles\":{\"worker\":{},\"cache\":{\"restart\":{\"scope\":"
+		{"{\"argv\":[\"x\"],\"roles\":{\"worker\":{},\"cache\":{\"sidecar\":true,"
+		 "\"restart\":{\"scope\":"
 		 "\"group\"}}}}",
 		 "cache", TFC__SCOPE_GROUP},
 	};

@@ -76,7 +76,7 @@ static int ask(void)
 	return code;
 }
 
-static void an_answer_is_whole_or_not_there(void **state)
+static void a_response_is_whole_or_not_there(void **state)
 {
 	assert_int_equal(tfc_ctx_new(NULL, NULL, &ctx), TFC_OK);
 	failing_sweep(ask, 15);
@@ -85,6 +85,6 @@ static void an_answer_is_whole_or_not_there(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(an_answer_is_whole_or_not_there)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(a_response_is_whole_or_not_there)};
 	return cmocka_run_group_tests_name("cluster_upstream_nomem", tests, NULL, NULL);
 }

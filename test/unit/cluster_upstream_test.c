@@ -212,7 +212,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void expect_answer(uint64_t version)
+static void expect_response(uint64_t version)
 {
 	const struct tfc__upstream *answer = NULL;
 	tfc_error error = TFC_ERROR_INIT;
@@ -240,15 +240,15 @@ static void await(const int *count, int wanted)
 	assert_int_equal(*count, wanted);
 }
 
-static void an_answer_may_come_at_once(void **state)
+static void a_response_may_come_at_once(void **state)
 {
 	w.is_prompt = true;
-	expect_answer(1);
-	expect_answer(1);
+	expect_response(1);
+	expect_response(1);
 	assert_int_equal(w.asked, 1);
 }
 
-static void an_answer_may_come_later(void **state)
+static void a_response_may_come_later(void **state)
 {
 	expect_wait("waiting for the host to locate the partitions of \"grid\"");
 	expect_wait("waiting for the host to locate the partitions of \"grid\"");
@@ -257,7 +257,7 @@ static void an_answer_may_come_later(void **state)
 	w.question = NULL;
 	assert_int_equal(w.news, 0);
 	await(&w.news, 1);
-	expect_answer(1);
+	expect_response(1);
 	assert_int_equal(w.asked, 1);
 }
 
@@ -283,7 +283,7 @@ static void what_is_open_is_canceled_at_the_end(void **state)
 static void a_change_is_reported_twice(void **state)
 {
 	w.is_prompt = true;
-	expect_answer(1);
+	expect_response(1);
 	await(&w.news, 1);
 	tfc__upstreams_changed(w.upstreams, "grid", 1); /* known */
 	tfc__upstreams_changed(w.upstreams, "other", 9);
@@ -292,13 +292,13 @@ static void a_change_is_reported_twice(void **state)
 	tfc__upstreams_changed(w.upstreams, "grid", 2);
 	await(&w.news, 2);
 	assert_int_equal(w.changes, 0);
-	expect_answer(2);
+	expect_response(2);
 	await(&w.changes, 1);
 	assert_true(tfc__now() - before >= TFC__UPSTREAM_SETTLE_MS * TFC__MS);
-	expect_answer(2);
+	expect_response(2);
 }
 
-static void an_answer_older_than_the_change_does_not_count(void **state)
+static void a_response_older_than_the_change_does_not_count(void **state)
 {
 	expect_wait("waiting for the host to locate the partitions of \"grid\"");
 	tfc__upstreams_changed(w.upstreams, "grid", 5);
@@ -357,12 +357,12 @@ int main(void)
 		cmocka_unit_test(partitions_are_shared_by_where_they_are),
 		cmocka_unit_test(each_partition_is_one_workers_and_near_it),
 		cmocka_unit_test(a_worker_learns_what_it_has),
-		TEST(an_answer_may_come_at_once),
-		TEST(an_answer_may_come_later),
+		TEST(a_response_may_come_at_once),
+		TEST(a_response_may_come_later),
 		TEST(a_refusal_is_the_sentence),
 		TEST(what_is_open_is_canceled_at_the_end),
 		TEST(a_change_is_reported_twice),
-		TEST(an_answer_older_than_the_change_does_not_count),
+		TEST(a_response_older_than_the_change_does_not_count),
 		TEST(what_a_host_gets_wrong_is_reported),
 		TEST(a_partition_twice_is_refused),
 		TEST(a_node_without_a_resolver_says_so),

@@ -135,22 +135,25 @@ static void the_end_reports_who_decided_and_its_last_lines(void **state)
 	event.exit_code = 4;
 	event.log_tail = lines;
 	event.ignored_failures = ignored;
-	event.text = "worker/0 exited with 4";
-	assert_json(&event, "\"end\",\"job\":\"0123456789abcdef\",\"name\":\"digits\","
-			    "\"state\":\"failed\",\"exit\":4,\"decided_by\":\"worker/0\","
-			    "\"reason\":\"exit\",\"text\":\"worker/0 exited with 4\","
-			    "\"log_tail\":[\"one\",\"t\\\\xe9o\"],"
-			    "\"ignored_failures\":[\"worker/1 exited with 1\"]}");
+	event.text = "worker/0 exited with 4: KeyError: 'lr'";
+	event.error_line = "KeyError: 'lr'";
+	assert_json(&event,
+		    "\"end\",\"job\":\"0123456789abcdef\",\"name\":\"digits\","
+		    "\"state\":\"failed\",\"exit\":4,\"decided_by\":\"worker/0\","
+		    "\"reason\":\"exit\",\"text\":\"worker/0 exited with 4: KeyError: 'lr'\","
+		    "\"log_tail\":[\"one\",\"t\\\\xe9o\"],\"error_line\":\"KeyError: 'lr'\","
+		    "\"ignored_failures\":[\"worker/1 exited with 1\"]}");
 	event.task_type = "";
 	event.log_tail = event.ignored_failures = NULL;
 	event.job_state = TFC_JOB_STOPPED;
 	event.reason = TFC_END_STOPPED;
 	event.signal = SIGINT;
-	event.text = "";
-	assert_json(&event, "\"end\",\"job\":\"0123456789abcdef\",\"name\":\"digits\","
-			    "\"state\":\"stopped\",\"exit\":130,\"decided_by\":null,"
-			    "\"reason\":\"stopped\",\"text\":\"\",\"log_tail\":[],"
-			    "\"ignored_failures\":[]}");
+	event.text = event.error_line = "";
+	assert_json(&event,
+		    "\"end\",\"job\":\"0123456789abcdef\",\"name\":\"digits\","
+		    "\"state\":\"stopped\",\"exit\":130,\"decided_by\":null,"
+		    "\"reason\":\"stopped\",\"text\":\"\",\"log_tail\":[],\"error_line\":\"\","
+		    "\"ignored_failures\":[]}");
 }
 
 static void a_subscription_reports_that_it_is_lost_or_live(void **state)

@@ -67,10 +67,10 @@ static void run(void)
 
 static void enter_as(struct tfc__rpc *rpc, bool is_client,
 		     struct tfc__low_priority_request *requests, unsigned count,
-		     void (*go)(struct tfc__low_priority_request *request))
+		     void (*begin)(struct tfc__low_priority_request *request))
 {
 	for (unsigned i = 0; i < count; i++) {
-		requests[i] = (struct tfc__low_priority_request){.go = go};
+		requests[i] = (struct tfc__low_priority_request){.begin = begin};
 		assert_int_equal(tfc__low_priority_enqueue(&low_priority, rpc, is_client,
 							   &requests[i]),
 				 0);
@@ -78,9 +78,9 @@ static void enter_as(struct tfc__rpc *rpc, bool is_client,
 }
 
 static void enter(struct tfc__rpc *rpc, struct tfc__low_priority_request *requests, unsigned count,
-		  void (*go)(struct tfc__low_priority_request *request))
+		  void (*begin)(struct tfc__low_priority_request *request))
 {
-	enter_as(rpc, false, requests, count, go);
+	enter_as(rpc, false, requests, count, begin);
 	run();
 }
 
@@ -140,7 +140,7 @@ static void connections_take_turns_and_nodes_have_them_first(void **state)
 	tear_down(rpcs[0]);
 }
 
-static void a_client_has_one_answer_under_way(void **state)
+static void a_client_has_one_response_under_way(void **state)
 {
 	struct tfc__rpc *rpc = set_up();
 	struct tfc__low_priority_request requests[3];
@@ -153,7 +153,7 @@ static void a_client_has_one_answer_under_way(void **state)
 }
 
 /* What they ask of another node would fill the queue of this node there. */
-static void all_clients_together_have_few_answers_under_way(void **state)
+static void all_clients_together_have_few_responses_under_way(void **state)
 {
 	struct tfc__rpc *rpcs[5], *node;
 	struct tfc__low_priority_request requests[5], own;
@@ -226,8 +226,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_few_of_each_connection_go_at_a_time),
 		cmocka_unit_test(connections_take_turns_and_nodes_have_them_first),
-		cmocka_unit_test(a_client_has_one_answer_under_way),
-		cmocka_unit_test(all_clients_together_have_few_answers_under_way),
+		cmocka_unit_test(a_client_has_one_response_under_way),
+		cmocka_unit_test(all_clients_together_have_few_responses_under_way),
 		cmocka_unit_test(none_goes_while_much_waits_to_be_sent),
 		cmocka_unit_test(many_requests_that_complete_at_once_are_no_deep_call),
 		cmocka_unit_test(nobody_goes_once_it_is_closed),

@@ -129,7 +129,7 @@ static struct tfc__agent_handle agent_of(void *user, const struct tfc__member *m
 	return (struct tfc__agent_handle){&ops, strcmp(member->name, "a") == 0 ? &w->a : &w->b};
 }
 
-static int begin_telling(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
+static int begin_notifying(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
 {
 	const tfc_member_info b = {.size = sizeof(b),
 				   .name = "b",
@@ -139,7 +139,7 @@ static int begin_telling(void *user, tfc_ctx *ctx, tfc_membership *membership, t
 	return tfc_membership_put(membership, &b);
 }
 
-static void stop_telling(void *user, tfc_membership *membership)
+static void stop_notifying(void *user, tfc_membership *membership)
 {
 }
 
@@ -149,8 +149,8 @@ static void open_world(struct world *w)
 		"{\"framework\":\"none\",\"argv\":[\"x\"],\"roles\":{\"worker\":{}}}";
 	static tfc_membership_ops membership = {
 		.size = sizeof(membership),
-		.start = begin_telling,
-		.stop = stop_telling,
+		.start = begin_notifying,
+		.stop = stop_notifying,
 	};
 	const tfc_member_info self = {.size = sizeof(self), .name = "a", .slots = 1};
 	const struct tfc__members_options options = {.self = &self, .ops = &membership, .user = w};
@@ -249,8 +249,7 @@ static void on_event(void *user, const tfc_event *event)
 		return;
 	}
 	if (follower->is_bare) {
-		assert_int_equal(tfc__place_apply(&follower->place,
-						  &tfc__sub_event(follower->sub)->mark),
+		assert_int_equal(tfc__place_apply(&follower->place, &follower->sub->event->mark),
 				 0);
 		cursor = tfc__place_text(&follower->place);
 	}
@@ -505,7 +504,7 @@ static void what_is_missing_at_the_end_is_reported(void **state)
 }
 
 /* There is nothing that could say when it is back. */
-static void a_node_that_is_no_member_is_asked_again_at_the_end(void **state)
+static void a_node_that_is_no_member_is_queried_again_at_the_end(void **state)
 {
 	struct world w;
 	struct follower live;
@@ -580,7 +579,7 @@ int main(void)
 		cmocka_unit_test(lines_of_an_ended_attempt_come_when_its_node_is_back),
 		cmocka_unit_test(the_end_of_the_job_does_not_wait_for_a_node_that_stays_away),
 		cmocka_unit_test(what_is_missing_at_the_end_is_reported),
-		cmocka_unit_test(a_node_that_is_no_member_is_asked_again_at_the_end),
+		cmocka_unit_test(a_node_that_is_no_member_is_queried_again_at_the_end),
 		cmocka_unit_test(a_subscription_with_much_output_yields_to_one_that_waits),
 	};
 	return cmocka_run_group_tests_name("gateway_missing", tests, NULL, NULL);

@@ -53,6 +53,28 @@ static void what_no_place_writes_is_refused(void **state)
 	}
 }
 
+/* Cursors are set and removed all over a large job; the text has those that are left, in order. */
+static void few_cursors_of_many_tasks_are_written_in_order(void **state)
+{
+	static const uint32_t tasks[] = {0, 63, 64, 4095, 4096, 9999};
+	const struct tfc__lines_cursor cursor = {{{1, 0}, {1, 0}}};
+	struct tfc__place place = {0};
+	assert_int_equal(tfc__place_reserve(&place, 70), TFC_OK);
+	tfc__place_set(&place, 64, &cursor);
+	assert_int_equal(tfc__place_reserve(&place, 10000), TFC_OK);
+	for (uint32_t i = 0; i < 6; i++)
+		tfc__place_set(&place, tasks[5 - i], &cursor);
+	assert_string_equal(tfc__place_text(&place), "0_0.1_3f.1_40.1_fff.1_1000.1_270f.1");
+	tfc__place_set(&place, 64, NULL);
+	tfc__place_set(&place, 4096, NULL);
+	tfc__place_set(&place, 0, NULL);
+	assert_string_equal(tfc__place_text(&place), "0_3f.1_fff.1_270f.1");
+	for (uint32_t i = 0; i < 6; i++)
+		tfc__place_set(&place, tasks[i], NULL);
+	assert_string_equal(tfc__place_text(&place), "0");
+	tfc__place_fini(&place);
+}
+
 /* As many as there may be, in a time that grows with their number alone. */
 static void many_rests_are_read_and_kept_in_order(void **state)
 {
@@ -102,6 +124,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_place_is_read_as_it_was_written),
 		cmocka_unit_test(what_no_place_writes_is_refused),
+		cmocka_unit_test(few_cursors_of_many_tasks_are_written_in_order),
 		cmocka_unit_test(many_rests_are_read_and_kept_in_order),
 		cmocka_unit_test(streams_that_are_equally_far_share_a_number),
 	};

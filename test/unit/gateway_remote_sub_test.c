@@ -97,17 +97,10 @@ static void on_event(void *user, const tfc_event *event)
 
 static void find(struct tfc__route *route, struct tfc__remote_sub *sub, const char *job)
 {
-	tfc__remote_sub_go(sub, near->rpc, job);
+	tfc__remote_sub_begin(sub, near->rpc, job);
 }
 
-static void forget(struct tfc__route *route, struct tfc__remote_sub *sub)
-{
-}
-
-static struct tfc__route route = {.find = find,
-				  .forget = forget,
-				  .patience_ms = 60000,
-				  .window = 4};
+static struct tfc__route route = {.find = find, .patience_ms = 60000, .window = 4};
 
 static void subscribe(bool is_bare, tfc_event_fn fn, uint32_t pause_at, uint32_t close_at)
 {
@@ -305,7 +298,7 @@ static void a_large_item_counts_while_it_is_held(void **state)
 
 static void note_batch(void *user, const tfc_event *event)
 {
-	const struct tfc__sub_event *whole = tfc__sub_event(seen.sub);
+	const struct tfc__sub_event *whole = seen.sub->event;
 	assert_ptr_equal(event, &whole->event);
 	assert_int_equal(event->data_len, strlen(TEXT));
 	assert_memory_equal(event->data, TEXT, event->data_len);

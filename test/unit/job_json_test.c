@@ -191,6 +191,7 @@ static void the_form_is_stable_and_shows_all_defaults(void **state)
 		"      \"port\": 0,\n"
 		"      \"port_handover\": \"hold\",\n"
 		"      \"server\": false,\n"
+		"      \"sidecar\": false,\n"
 		"      \"ready\": \"auto\",\n"
 		"      \"restart\": {\"on\": null, \"scope\": null, \"max\": 5, \"window_s\": "
 		"null, \"backoff_s\": null, \"losses\": null, \"losses_window_s\": null},\n"
@@ -258,6 +259,7 @@ static void every_value_has_one_form(void **state)
 		"      \"port\": 2222,\n"
 		"      \"port_handover\": \"release\",\n"
 		"      \"server\": false,\n"
+		"      \"sidecar\": false,\n"
 		"      \"ready\": \"started\",\n"
 		"      \"restart\": {\"on\": \"never\", \"scope\": null, \"max\": 1, \"window_s\": "
 		"null, \"backoff_s\": null, \"losses\": null, \"losses_window_s\": null},\n"
@@ -311,7 +313,7 @@ static void every_value_has_one_form(void **state)
 	tfc_job_free(job);
 }
 
-static void secrets_are_shown_only_when_asked_for(void **state)
+static void secrets_are_shown_only_when_requested(void **state)
 {
 	tfc_job *job = parse("{\"argv\":[\"a\"],\"roles\":{\"worker\":{\"secret_env\":"
 			     "{\"ROLE\":\"hunter2\"}}},\"secret_env\":{\"JOB\":\"hunter3\"}}");
@@ -401,7 +403,7 @@ int main(void)
 		cmocka_unit_test(everything_differs_from_the_defaults),
 		cmocka_unit_test(the_form_is_stable_and_shows_all_defaults),
 		cmocka_unit_test(every_value_has_one_form),
-		cmocka_unit_test(secrets_are_shown_only_when_asked_for),
+		cmocka_unit_test(secrets_are_shown_only_when_requested),
 		cmocka_unit_test(a_copy_is_equal_and_its_own),
 		cmocka_unit_test(the_guide_lists_every_key),
 		cmocka_unit_test(the_example_of_the_guide_is_a_job),

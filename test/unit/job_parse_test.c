@@ -250,6 +250,9 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		{"{\"name\":\"a\xc2\x9b"
 		 "1m\"}",
 		 TFC_EINVAL, "job.json:1: name: must not contain '/' or control characters"},
+		{"{\"name\":\"0123456789abcdef\",\"argv\":[\"a\"],\"roles\":{\"worker\":{}}}",
+		 TFC_EINVAL,
+		 "job.json:1: name: must not have the form of a job id (16 hexadecimal digits)"},
 		{"{\"name\":\"a\\u202etxt.exe\"}", TFC_EINVAL,
 		 "job.json:1: name: must not contain '/' or control characters"},
 		{"{\"argv\":[\"a\"],\"roles\":{\"worker\":{}},\"placement\":{\"labels\":{\"rack\":"
@@ -457,6 +460,9 @@ static void what_does_not_fit_together_is_refused(void **state)
 		 "roles.worker.log_dir: only the role tensorboard has a log_dir"},
 		{"\"roles\":{\"chief\":{},\"helper\":{\"server\":true}}",
 		 "roles.helper.server: only chief, worker and ps can run TensorFlow's server"},
+		{"\"roles\":{\"chief\":{},\"evaluator\":{\"sidecar\":true}}",
+		 "roles.evaluator.sidecar: evaluator is not a sidecar; give the sidecar another "
+		 "name"},
 		{"\"framework\":\"none\",\"roles\":{\"chief\":{},\"worker\":{\"server\":true}}",
 		 "roles.worker.server: needs \"framework\": \"tensorflow\""},
 		{"\"strategy\":\"none\",\"roles\":{\"chief\":{},\"worker\":{\"server\":true}}",
@@ -485,6 +491,97 @@ static void what_does_not_fit_together_is_refused(void **state)
 		snprintf(sentence, sizeof(sentence), "job.json:3: %s", cases[i].sentence);
 		assert_refused(json, TFC_EINVAL, sentence);
 	}
+}
+
+static const char mistyped[] = "{\"argv\":[\"a\",\n\"{prot}\"],\"roles\":{\"worker\":{}}}";
+
+static void a_mistyped_placeholder_is_refused(void **state)
+{
+	static const char *const cases[][2] = {
+		{mistyped, "job.json:2: argv[1]: unknown placeholder {prot}; did you mean {port}?"},
+		{"{\"argv\":[\"a\"],\"env\":{\"A\":\"\",\n\"B\":\"{data_hosts}\"},\n\"roles\":"
+		 "{\"worker\":{}}}",
+		 "job.json:2: env.B: unknown placeholder {data_hosts}; the job has no role "
+		 "\"data\""},
+		{"{\"roles\":{\n\"worker\":{\"argv\":[\"a\",\n\"{chief_host}\"]}}}",
+		 "job.json:3: roles.worker.argv[1]: unknown placeholder {chief_host}; did you mean "
+		 "{chief_hosts}?"},
+		{"{\"argv\":[\"a\"],\"roles\":{\"worker\":\n{\"wrap\":[\"{jbo}\"]}}}",
+		 "job.json:2: roles.worker.wrap[0]: unknown placeholder {jbo}; did you mean "
+		 "{job}?"},
+		{"{\"argv\":[\"a\"],\"roles\":{\"worker\":{},\n\"driver\":{\"env\":{\"A\":\"\",\n"
+		 "\"P\":\"{drivers_hosts}\"}}}}",
+		 "job.json:3: roles.driver.env.P: unknown placeholder {drivers_hosts}; did you "
+		 "mean {driver_hosts}?"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_refused(cases[i][0], TFC_EINVAL, cases[i][1]);
+}
+
+static void a_role_of_another_name_must_be_called_a_sidecar(void **state)
+{
+	static const char sidecar[] = "a sidecar needs \"sidecar\": true";
+	static const struct {
+		const char *framework, *role,
+			*similar; /* "": refused without one; NULL: accepted */
+	} cases[] = {
+		{"tensorflow", "reader", ""},
+		{"tensorflow", "wroker", "worker"},
+		{"tensorflow", "workers", "worker"},
+		{"tensorflow", "tensor_board", "tensorboard"},
+		{"tensorflow", "drvier", "driver"},
+		{"tensorflow", "master", "chief"},
+		{"tensorflow", "parameter_server", "ps"},
+		{"tensorflow", "ds", "ps"},
+		{"pytorch", "master", "chief"},
+		{"pytorch", "helper", ""},
+		{"jax", "helper", ""},
+		{"horovod", "wroker", "worker"},
+		{"none", "reader", NULL},
+		{"none", "master", NULL},
+		{"none", "server", NULL},
+		{"none", "db", NULL},
+		{"none", "ds", NULL},
+		{"none", "workers", "worker"},
+		{"none", "cheif", "chief"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char json[256], sentence[256], found[64] = "";
+		const char *similar = cases[i].similar, *role = cases[i].role;
+		const char format[] = "{\"argv\":[\"a\"],\"framework\":\"%s\",\"roles\":{"
+				      "\"chief\":{},\"worker\":{},\n\"%s\":{\"count\":2%s}}}";
+		snprintf(json, sizeof(json), format, cases[i].framework, role, "");
+		if (similar && *similar)
+			snprintf(found, sizeof(found), "did you mean %s? ", similar);
+		snprintf(sentence, sizeof(sentence), "job.json:2: roles.%s: unknown role; %s%s",
+			 role, found, sidecar);
+		if (similar)
+			assert_refused(json, TFC_EINVAL, sentence);
+		else
+			tfc_job_free(parse(json));
+		snprintf(json, sizeof(json), format, cases[i].framework, role, ",\"sidecar\":true");
+		tfc_job_free(parse(json));
+	}
+}
+
+static void a_stored_job_is_not_checked_for_typos(void **state)
+{
+	tfc_job *job;
+	tfc_error error = TFC_ERROR_INIT;
+	assert_int_equal(tfc__job_parse_stored(mistyped, strlen(mistyped), NULL, NULL, &job),
+			 TFC_OK);
+	assert_int_equal(tfc_job_validate(job, &error), TFC_EINVAL);
+	assert_string_equal(error.text,
+			    "argv[1]: unknown placeholder {prot}; did you mean {port}?");
+	tfc_job_free(job);
+	static const char older[] = "{\"argv\":[\"a\"],\"roles\":{\"worker\":{},\"reader\":{}}}";
+	assert_int_equal(tfc__job_parse_stored(older, strlen(older), NULL, NULL, &job), TFC_OK);
+	assert_int_equal(tfc_job_validate(job, &error), TFC_EINVAL);
+	assert_string_equal(error.text,
+			    "roles.reader: unknown role; a sidecar needs \"sidecar\": true");
+	assert_int_equal(tfc_job_set(job, "roles.reader.sidecar", "true", &error), TFC_OK);
+	assert_int_equal(tfc_job_validate(job, &error), TFC_OK);
+	tfc_job_free(job);
 }
 
 static void a_role_without_program_is_refused(void **state)
@@ -516,7 +613,8 @@ static void combinations_that_make_sense_are_accepted(void **state)
 		"{\"argv\":[\"a\"],\"roles\":{\"driver\":{},\"worker\":{},\"ps\":{}},"
 		"\"topology\":\"partial\"}",
 		"{\"argv\":[\"a\"],\"framework\":\"pytorch\",\"roles\":{\"chief\":{},"
-		"\"worker\":{\"count\":3},\"tensorboard\":{\"log_dir\":\"l\"},\"helper\":{}}}",
+		"\"worker\":{\"count\":3},\"tensorboard\":{\"log_dir\":\"l\"},\"helper\":{"
+		"\"sidecar\":true}}}",
 		"{\"argv\":[\"a\"],\"framework\":\"jax\",\"restart\":{\"scope\":\"group\"},"
 		"\"roles\":{\"worker\":{\"ready\":\"started\"},\"ps\":{\"count\":0}}}",
 	};
@@ -527,8 +625,10 @@ static void combinations_that_make_sense_are_accepted(void **state)
 static void strategy_and_ports_follow_the_roles(void **state)
 {
 	tfc_job *job = parse("{\"argv\":[\"a\"],\"roles\":{\"chief\":{},\"worker\":{},\"ps\":{},"
-			     "\"evaluator\":{},\"tensorboard\":{\"log_dir\":\"l\"},\"helper\":{},"
-			     "\"web\":{\"ready\":\"listen\"},\"api\":{\"port\":8080}}}");
+			     "\"evaluator\":{},\"tensorboard\":{\"log_dir\":\"l\"},\"helper\":{"
+			     "\"sidecar\":true},"
+			     "\"web\":{\"ready\":\"listen\",\"sidecar\":true},"
+			     "\"api\":{\"port\":8080,\"sidecar\":true}}}");
 	static const bool has_port[] = {true, true, true, true, true, false, true, true};
 	assert_int_equal(tfc__job_strategy(job), TFC_STRATEGY_PARAMETER_SERVER);
 	for (uint32_t i = 0; i < job->role_count; i++)
@@ -623,6 +723,9 @@ int main(void)
 		cmocka_unit_test(no_sentence_shows_a_secret),
 		cmocka_unit_test(no_wrong_type_shows_a_secret),
 		cmocka_unit_test(what_does_not_fit_together_is_refused),
+		cmocka_unit_test(a_mistyped_placeholder_is_refused),
+		cmocka_unit_test(a_role_of_another_name_must_be_called_a_sidecar),
+		cmocka_unit_test(a_stored_job_is_not_checked_for_typos),
 		cmocka_unit_test(a_role_without_program_is_refused),
 		cmocka_unit_test(combinations_that_make_sense_are_accepted),
 		cmocka_unit_test(strategy_and_ports_follow_the_roles),

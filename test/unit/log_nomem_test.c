@@ -71,7 +71,7 @@ static int read_all(void)
 static int read_tail(void)
 {
 	char **lines = NULL;
-	int code = tfc__log_tail(dir, "task", 0, 2, &lines);
+	int code = tfc__log_tail(dir, "task", 0, 0, 2, &lines);
 	assert_true(code == TFC_OK ? lines && lines[0] && lines[1] && !lines[2] : !lines);
 	tfc_strv_free(lines);
 	return code;

@@ -79,7 +79,7 @@ static void expect(const char *dir, uint64_t end, uint64_t size, const char *con
 	assert_int_equal(tfc__log_end(dir, NAME), end);
 	assert_int_equal(tfc__log_newest(dir, NAME, &newest, &written_ns), 0);
 	assert_int_equal(newest, size);
-	assert_int_equal(tfc__log_tail(dir, NAME, 0, 3, &tail), 0);
+	assert_int_equal(tfc__log_tail(dir, NAME, 0, 0, 3, &tail), 0);
 	for (; lines[count]; count++)
 		assert_string_equal(tail[count], lines[count]);
 	assert_null(tail[count]);

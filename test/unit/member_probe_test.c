@@ -46,7 +46,7 @@ static void expect(size_t first, size_t last, uint32_t state)
 		assert_int_equal(nodes[i].state, state);
 }
 
-static void one_that_answers_stays_alive(void **state)
+static void one_that_responds_stays_alive(void **state)
 {
 	begin(3);
 	pass(3600, 3, 3);
@@ -71,7 +71,7 @@ static void one_that_is_silent_is_suspect_then_down(void **state)
 }
 
 /* Whoever has just been heard costs no message. */
-static void only_who_was_not_received_is_asked(void **state)
+static void only_who_was_not_received_is_probed(void **state)
 {
 	begin(2);
 	tfc__probe_received(&nodes[0], now + 900 * TFC__MS);
@@ -204,9 +204,9 @@ static void nobody_to_look_at_is_no_wake_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_that_answers_stays_alive),
+		cmocka_unit_test(one_that_responds_stays_alive),
 		cmocka_unit_test(one_that_is_silent_is_suspect_then_down),
-		cmocka_unit_test(only_who_was_not_received_is_asked),
+		cmocka_unit_test(only_who_was_not_received_is_probed),
 		cmocka_unit_test(a_refusal_after_a_break_is_the_end_at_once),
 		cmocka_unit_test(one_that_never_came_is_down_by_refusal_or_silence),
 		cmocka_unit_test(one_that_left_stays_so_until_it_is_received),

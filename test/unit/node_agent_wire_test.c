@@ -24,6 +24,7 @@ static void parse(struct tfc__buf *buf, struct tfc__msg *msg)
 static void an_order_comes_as_it_was_sent(void **state)
 {
 	static const char *const env[] = {"A=1", "B=", NULL};
+	static const char *const hosts[] = {"reader=c:3,d:4", NULL};
 	tfc_spec *spec;
 	struct tfc__buf buf = {0};
 	struct tfc__msg msg;
@@ -39,6 +40,7 @@ static void an_order_comes_as_it_was_sent(void **state)
 			.attempt = 4,
 			.generation = 5,
 			.spec = kind == TFC__ORDER_SPEC ? spec : NULL,
+			.hosts = kind == TFC__ORDER_SPEC ? hosts : NULL,
 			.env = kind == TFC__ORDER_ENV ? env : NULL,
 		};
 		tfc__order_write(&buf, &sent);
@@ -54,6 +56,8 @@ static void an_order_comes_as_it_was_sent(void **state)
 		if (order.spec) {
 			assert_int_equal(tfc_spec_count(order.spec, "worker"), 1);
 			assert_int_equal(tfc_spec_count(order.spec, NULL), 2);
+			assert_string_equal(order.hosts[0], hosts[0]);
+			assert_null(order.hosts[1]);
 		}
 		assert_int_equal(!order.env, kind != TFC__ORDER_ENV);
 		if (order.env) {
@@ -173,6 +177,7 @@ static void an_end_comes_with_its_process_on_the_reader_s_clock(void **state)
 			.log_gap = 6},
 		.text = "killed for memory",
 		.log_tail = tail,
+		.error_line = "KeyError: 'lr'",
 	};
 	struct tfc__buf buf = {0};
 	struct tfc__msg msg;
@@ -194,6 +199,7 @@ static void an_end_comes_with_its_process_on_the_reader_s_clock(void **state)
 	assert_in_range(event.end.time_ns, sent.end.time_ns, sent.end.time_ns + 3 * TFC__SECOND);
 	assert_string_equal(event.log_tail[1], "t\xe9o");
 	assert_null(event.log_tail[2]);
+	assert_string_equal(event.error_line, "KeyError: 'lr'");
 	tfc__reader_fini(&reader);
 	tfc__msg_fini(&msg);
 	tfc__buf_fini(&buf);

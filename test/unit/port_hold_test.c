@@ -234,11 +234,11 @@ static void lost_hold_says_so_until_it_is_taken_again(void **state)
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
 	assert_int_equal(tfc_port_hold_listener(f->hold, 0, &listener), TFC_OK);
 	assert_int_equal(listener.count, 1); /* that much is still told */
-	assert_int_equal(tfc__port_retake(f->hold), TFC_EBUSY);
+	assert_int_equal(tfc__port_reacquire(f->hold), TFC_EBUSY);
 	assert_true(tfc__port_is_lost(f->hold));
 	close(stranger);
 
-	assert_int_equal(tfc__port_retake(f->hold), TFC_OK);
+	assert_int_equal(tfc__port_reacquire(f->hold), TFC_OK);
 	assert_false(tfc__port_is_lost(f->hold));
 	assert_int_equal(tfc_port_hold_number(f->hold), f->port);
 	assert_int_equal(test_count_intruders(f->port), 0);
@@ -260,7 +260,7 @@ static void vacated_port_is_the_programs_alone_and_comes_back(void **state)
 		assert_int_equal(listener.is_ours, 1);
 		assert_int_equal(tfc_port_hold_set_open(f->hold, 0), TFC_ELOST);
 		close(program);
-		assert_int_equal(tfc__port_retake(f->hold), TFC_OK);
+		assert_int_equal(tfc__port_reacquire(f->hold), TFC_OK);
 		assert_int_equal(test_count_intruders(f->port), 0);
 	}
 	assert_int_equal(keeper.released, 1);

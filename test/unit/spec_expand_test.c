@@ -40,11 +40,17 @@ static void placeholders_are_replaced_and_other_braces_are_not(void **state)
 		{"{{ user.name }}", "{{ user.name }}"},
 		{"{\"lr\": 0.1, \"port\": {port}}", "{\"lr\": 0.1, \"port\": 3}"},
 		{"${HOME} {x} %{port}", "${HOME} {x} %3"},
+		{"${port}:${{port}}:${PORT:-{port}}", "${port}:${port}:${PORT:-3}"},
+		{"{evaluator_hosts}", "e:1"},
+		{"{reader_hosts} {{reader_hosts}}", "r:1,r:2 {reader_hosts}"},
+		{"[{board_hosts}] {other_hosts} {_hosts}", "[] {other_hosts} {_hosts}"},
 	};
 	tfc_spec *spec = spec_of("{\"chief\":[\"c:1\"],\"worker\":[\"a:2\",\"[::1]:3\"],"
 				 "\"ps\":[\"p:1\",\"q:2\"],\"evaluator\":[\"e:1\"]}");
+	static const char *const hosts[] = {"reader=r:1,r:2", "board=", NULL};
 	const struct tfc__expand values = {
 		.spec = spec,
+		.hosts = hosts,
 		.job = "j-1",
 		.task_type = "worker",
 		.task_index = 1,
@@ -79,12 +85,73 @@ static void a_task_without_port_or_cluster_gets_empty_texts(void **state)
 	tfc_free(text);
 }
 
+static void mistyped_placeholders_are_found(void **state)
+{
+	static const char *const roles[] = {"worker", "ps", "reader", NULL};
+	static const char *const cases[][3] = {
+		{"--port={prot}", "prot", "port"},
+		{"{ports}", "ports", "port"},
+		{"{Port}", "Port", "port"},
+		{"{host}:{port}", "host", "port"},
+		{"{task_idx}", "task_idx", "task_index"},
+		{"{task-index}", "task-index", "task_index"},
+		{"{tasktype}", "tasktype", "task_type"},
+		{"{adress}", "adress", "address"},
+		{"{jbo}", "jbo", "job"},
+		{"{jobid}", "jobid", "job"},
+		{"{atempts}", "atempts", "attempt"},
+		{"{worker_host}", "worker_host", "worker_hosts"},
+		{"{wroker_hosts}", "wroker_hosts", "worker_hosts"},
+		{"{readers_hosts}", "readers_hosts", "reader_hosts"},
+		{"{data_hosts}", "data_hosts", ""},
+		{"{_hosts}", "_hosts", ""},
+		{"{\"port\": {prot}}", "prot", "port"},
+		{"{{prot}", "prot", "port"},
+		{"{port} {prot}} {jbo}", "prot", "port"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct tfc__placeholder_typo typo;
+		if (!tfc__expand_find_typo(cases[i][0], roles, &typo))
+			fail_msg("not found in %s", cases[i][0]);
+		assert_string_equal(typo.name, cases[i][1]);
+		assert_string_equal(typo.near, cases[i][2]);
+	}
+}
+
+static void other_braces_are_no_typos(void **state)
+{
+	static const char *const roles[] = {"worker", "reader", NULL};
+	static const char long_name[] =
+		"{aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggggggggghhhhhhhhhh"
+		"_hosts}";
+	static const char *const texts[] = {
+		"",
+		"{task_type}{task_index}{port}{address}{attempt}{job}",
+		"{chief_hosts} {worker_hosts} {ps_hosts} {evaluator_hosts} {reader_hosts}",
+		"{{port}} {{prot}} {{ prot }} {{data_hosts}}",
+		"${HOME} ${prot} ${data_hosts} ${port}",
+		"{\"a\":{\"b\":1}}",
+		"{} { prot } {prot {a,b} {0} {x} {b} {log} {name} {epoch} {val_loss:.2f} "
+		"{\"port\"}",
+		"awk '{print $1}' {print} find {} \\;",
+		"{i}{j}{k} {rank} {size} {path} {PORT}",
+		long_name,
+	};
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct tfc__placeholder_typo typo;
+		if (tfc__expand_find_typo(texts[i], roles, &typo))
+			fail_msg("{%s} in %s", typo.name, texts[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(placeholders_are_replaced_and_other_braces_are_not),
 		cmocka_unit_test(what_was_put_in_is_not_expanded_again),
 		cmocka_unit_test(a_task_without_port_or_cluster_gets_empty_texts),
+		cmocka_unit_test(mistyped_placeholders_are_found),
+		cmocka_unit_test(other_braces_are_no_typos),
 	};
 	return cmocka_run_group_tests_name("spec expand", tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ static void a_failure_arrives_as_it_was(void **state)
 	assert_int_equal(outcome.error.sys_errno, 98);
 }
 
-static void answers_may_come_in_any_order(void **state)
+static void responses_may_come_in_any_order(void **state)
 {
 	struct rpc_outcome outcomes[40] = {0};
 	far->serve = keep;
@@ -60,7 +60,7 @@ static void answers_may_come_in_any_order(void **state)
 	}
 }
 
-static void a_notification_is_served_without_an_answer(void **state)
+static void a_notification_is_served_without_a_response(void **state)
 {
 	far->serve = keep;
 	assert_int_equal(tfc__rpc_notify(near->rpc, "note", NULL), TFC_OK);
@@ -71,7 +71,7 @@ static void a_notification_is_served_without_an_answer(void **state)
 
 /* ---- cancel */
 
-static void canceled_is_canceled_whatever_is_answered(void **state)
+static void canceled_is_canceled_whatever_the_response(void **state)
 {
 	struct rpc_outcome outcome = {0};
 	far->serve = keep;
@@ -88,7 +88,7 @@ static void canceled_is_canceled_whatever_is_answered(void **state)
 }
 
 /* The answer is on its way, and so is an item. */
-static void a_cancel_may_cross_the_answer(void **state)
+static void a_cancel_may_cross_the_response(void **state)
 {
 	struct rpc_outcome outcome = {0};
 	struct tfc__buf item = rpc_number(5);
@@ -151,7 +151,7 @@ static void a_late_watch_is_reported(void **state)
 
 /* ---- deadlines */
 
-static void an_answer_that_is_late_is_none(void **state)
+static void a_response_that_is_late_is_none(void **state)
 {
 	struct rpc_outcome outcome = {0}, next = {0};
 	far->serve = keep;
@@ -365,12 +365,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(both_ends_may_call),
 		TEST(a_failure_arrives_as_it_was),
-		TEST(answers_may_come_in_any_order),
-		TEST(a_notification_is_served_without_an_answer),
-		TEST(canceled_is_canceled_whatever_is_answered),
-		TEST(a_cancel_may_cross_the_answer),
+		TEST(responses_may_come_in_any_order),
+		TEST(a_notification_is_served_without_a_response),
+		TEST(canceled_is_canceled_whatever_the_response),
+		TEST(a_cancel_may_cross_the_response),
 		TEST(a_dropped_call_says_nothing_more),
-		TEST(an_answer_that_is_late_is_none),
+		TEST(a_response_that_is_late_is_none),
 		TEST(the_deadline_counts_at_the_other_end_too),
 		TEST(items_cost_credit),
 		TEST(items_may_be_taken_as_bytes),

@@ -219,7 +219,7 @@ static void calls_of_version_1_are_served(void **state)
 	assert_int_equal(streamed, 3);
 }
 
-static void answers_of_version_1_are_understood(void **state)
+static void responses_of_version_1_are_understood(void **state)
 {
 	make_calls();
 	feed("far", near);
@@ -268,7 +268,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(calls_of_version_1_are_served, open_alone,
 						close_alone),
-		cmocka_unit_test_setup_teardown(answers_of_version_1_are_understood, open_alone,
+		cmocka_unit_test_setup_teardown(responses_of_version_1_are_understood, open_alone,
 						close_alone),
 	};
 	if (argc == 2 && strcmp(argv[1], "record") == 0)

@@ -24,19 +24,19 @@ static struct {
 	int (*mig_device)(nvml_device device, unsigned index, nvml_device *ret_device);
 } nvml;
 
-static int fail(const char *what, int code)
+static int print_failure(const char *what, int code)
 {
 	printf("%s: %s\n", what, nvml.error(code));
 	return 1;
 }
 
 /* POSIX defines the conversion of dlsym's result to a function pointer; ISO C does not. */
-static void *find(void *library, const char *name)
+static void *find_symbol(void *library, const char *name)
 {
 	return dlsym(library, name);
 }
 
-#define FIND(field, name) (*(void **)&nvml.field = find(library, name))
+#define FIND(field, name) (*(void **)&nvml.field = find_symbol(library, name))
 
 static int open_library(void)
 {
@@ -51,17 +51,17 @@ static int open_library(void)
 	       FIND(device, "nvmlDeviceGetHandleByIndex_v2") && FIND(uuid, "nvmlDeviceGetUUID");
 }
 
-static int print(nvml_device device)
+static int print_gpu(nvml_device device)
 {
 	char uuid[UUID_SIZE];
 	int code = nvml.uuid(device, uuid, sizeof(uuid));
 	if (code != NVML_SUCCESS)
-		return fail("cannot get the id of a GPU", code);
+		return print_failure("cannot get the id of a GPU", code);
 	printf("%s\n", uuid);
 	return 0;
 }
 
-static int is_cut(nvml_device device)
+static int is_partitioned(nvml_device device)
 {
 	unsigned current = 0, pending = 0;
 	return nvml.mig_mode && nvml.mig_count && nvml.mig_device &&
@@ -72,13 +72,13 @@ static int is_cut(nvml_device device)
  * A partitioned GPU can only be used through its partitions; an index without one fails and is
  * skipped.
  */
-static int print_parts(nvml_device device)
+static int print_partitions(nvml_device device)
 {
 	unsigned count = 0;
 	nvml.mig_count(device, &count);
 	for (unsigned i = 0; i < count; i++) {
 		nvml_device part;
-		if (nvml.mig_device(device, i, &part) == NVML_SUCCESS && print(part) != 0)
+		if (nvml.mig_device(device, i, &part) == NVML_SUCCESS && print_gpu(part) != 0)
 			return 1;
 	}
 	return 0;
@@ -94,14 +94,14 @@ int main(void)
 	if (code == NVML_DRIVER_NOT_LOADED)
 		return 0;
 	if (code != NVML_SUCCESS)
-		return fail("cannot initialize the driver", code);
+		return print_failure("cannot initialize the driver", code);
 	if ((code = nvml.count(&count)) != NVML_SUCCESS)
-		return fail("cannot get the number of GPUs", code);
+		return print_failure("cannot get the number of GPUs", code);
 	for (unsigned i = 0; i < count; i++) {
 		nvml_device device;
 		if ((code = nvml.device(i, &device)) != NVML_SUCCESS)
-			return fail("cannot get a GPU", code);
-		if ((is_cut(device) ? print_parts(device) : print(device)) != 0)
+			return print_failure("cannot get a GPU", code);
+		if ((is_partitioned(device) ? print_partitions(device) : print_gpu(device)) != 0)
 			return 1;
 	}
 	return 0;

@@ -23,7 +23,8 @@ static struct {
 	gid_t gid;
 } owner;
 
-static int give_entry(const char *path, const struct stat *status, int kind, struct FTW *place)
+static int change_entry_owner(const char *path, const struct stat *status, int kind,
+			      struct FTW *place)
 {
 	return lchown(path, owner.uid, owner.gid);
 }
@@ -37,7 +38,7 @@ static int change_owners(const char *dir, const char *ids, tfc_error *error)
 		return tfc__fail(error, TFC_EINVAL, "bundle", 0, "\"%s\" is not UID:GID", ids);
 	owner.uid = uid;
 	owner.gid = gid;
-	if (nftw(dir, give_entry, 16, FTW_DEPTH | FTW_PHYS) != 0)
+	if (nftw(dir, change_entry_owner, 16, FTW_DEPTH | FTW_PHYS) != 0)
 		return tfc__fail_errno(error, "bundle", errno,
 				       "cannot change the owner of \"%s\" to %s", dir, ids);
 	return TFC_OK;
@@ -45,7 +46,7 @@ static int change_owners(const char *dir, const char *ids, tfc_error *error)
 
 /* ---- archives named by their hash */
 
-static int move_in(const char *zip, const char *store, const char *hash, tfc_error *error)
+static int move_archive(const char *zip, const char *store, const char *hash, tfc_error *error)
 {
 	char *path;
 	if (asprintf(&path, "%s/%s.zip", store, hash) < 0)
@@ -65,7 +66,7 @@ static int add_archive(const char *from, const char *work, const char *store,
 	if (code == TFC_OK)
 		code = tfc_bundle_hash(zip, error, hash);
 	if (code == TFC_OK)
-		code = move_in(zip, store, hash, error);
+		code = move_archive(zip, store, hash, error);
 	free(zip);
 	return code;
 }
@@ -94,16 +95,16 @@ static int copy_and_hash(int from, int to, unsigned long long left,
 	return TFC_OK;
 }
 
-static int compare_hash(const char *hash, const char *wanted, tfc_error *error)
+static int compare_hash(const char *hash, const char *expected, tfc_error *error)
 {
-	return strcmp(hash, wanted) == 0
+	return strcmp(hash, expected) == 0
 		       ? TFC_OK
 		       : tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
 				   "SHA-256 is %s, not %.64s; the archive was damaged in transfer",
-				   hash, wanted);
+				   hash, expected);
 }
 
-static int receive_archive(const char *work, const char *store, const char *wanted,
+static int receive_archive(const char *work, const char *store, const char *expected,
 			   const char *size, tfc_error *error)
 {
 	char hash[TFC_BUNDLE_HASH_SIZE];
@@ -114,19 +115,19 @@ static int receive_archive(const char *work, const char *store, const char *want
 			   ? tfc__fail_errno(error, "bundle", errno, "%.200s", work)
 			   : copy_and_hash(from, to, strtoull(size, NULL, 10), hash, error);
 	if (code == TFC_OK)
-		code = compare_hash(hash, wanted, error);
+		code = compare_hash(hash, expected, error);
 	if (code == TFC_OK)
-		code = move_in(zip, store, hash, error);
+		code = move_archive(zip, store, hash, error);
 	free(pipe);
 	free(zip);
 	return code;
 }
 
-static int check_archive(const char *zip, const char *wanted, tfc_error *error)
+static int check_archive(const char *zip, const char *expected, tfc_error *error)
 {
 	char hash[TFC_BUNDLE_HASH_SIZE];
 	int code = tfc_bundle_hash(zip, error, hash);
-	return code < 0 ? code : compare_hash(hash, wanted, error);
+	return code < 0 ? code : compare_hash(hash, expected, error);
 }
 
 int main(int argc, char **argv)

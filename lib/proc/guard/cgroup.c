@@ -28,7 +28,7 @@
 /* ---- finding the guard's own cgroup */
 
 /* Whether a list such as "cpu,memory" contains this controller. */
-static bool has_controller(const char *list, const char *name)
+static bool list_has_controller(const char *list, const char *name)
 {
 	size_t len = strlen(name);
 	for (; *list; list += strcspn(list, ",") + (list[strcspn(list, ",")] == ','))
@@ -45,7 +45,8 @@ bool cgroup_name(const char *controller, char ret_name[PATH_MAX])
 	for (char *line; (line = strsep(&rest, "\n"));) {
 		strsep(&line, ":");
 		char *list = strsep(&line, ":");
-		if (!list || !line || (*controller ? !has_controller(list, controller) : *list))
+		if (!list || !line ||
+		    (*controller ? !list_has_controller(list, controller) : *list))
 			continue;
 		snprintf(ret_name, PATH_MAX, "%s", line);
 		return true;
@@ -85,7 +86,7 @@ static unsigned long long pid_namespace(void)
 /* ---- groups of dead shims and guards */
 
 /* A process that may not be inspected counts as alive, to be safe. */
-static bool is_alive(pid_t pid, const char *name)
+static bool program_is_alive(pid_t pid, const char *name)
 {
 	struct tfc__proc_stat process;
 	if (kill(pid, 0) < 0 && errno == ESRCH)
@@ -95,7 +96,7 @@ static bool is_alive(pid_t pid, const char *name)
 	return strcmp(process.name, name) == 0 && process.state != 'Z' && process.state != 'X';
 }
 
-static void kill_group(int dir, const char *name)
+static void cgroup_kill_group(int dir, const char *name)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "%.40s/cgroup.kill", name);
@@ -111,7 +112,7 @@ static void kill_group(int dir, const char *name)
  * The kernel kills asynchronously and reports when the group is empty. A task that is started after
  * a clearing must not coexist with the processes before it, so the end is awaited, up to `until`.
  */
-static void remove_once_empty(int node, const char *name, uint64_t until)
+static void cgroup_remove_once_empty(int node, const char *name, uint64_t until)
 {
 	char path[64], text[256];
 	snprintf(path, sizeof(path), "%.40s/cgroup.events", name);
@@ -124,18 +125,18 @@ static void remove_once_empty(int node, const char *name, uint64_t until)
 }
 
 /* The groups whose shims are dead: kills their processes, or with `until` removes the groups. */
-static void each_dead_group(int node, uint64_t until)
+static void cgroup_each_dead_group(int node, uint64_t until)
 {
 	int copy = openat(node, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
 	for (struct dirent *entry; dir && (entry = readdir(dir));) {
 		pid_t shim = atoi(entry->d_name);
-		if (shim <= 0 || is_alive(shim, "tfc-shim"))
+		if (shim <= 0 || program_is_alive(shim, "tfc-shim"))
 			continue;
 		if (until)
-			remove_once_empty(node, entry->d_name, until);
+			cgroup_remove_once_empty(node, entry->d_name, until);
 		else
-			kill_group(node, entry->d_name);
+			cgroup_kill_group(node, entry->d_name);
 	}
 	if (dir)
 		closedir(dir);
@@ -144,19 +145,19 @@ static void each_dead_group(int node, uint64_t until)
 }
 
 /* The groups of guards of this PID namespace that were killed together with their shims. */
-static void each_dead_node(const char *above, uint64_t until)
+static void cgroup_each_dead_node(const char *above, uint64_t until)
 {
 	unsigned long long space;
 	int pid;
 	DIR *dir = opendir(above);
 	for (struct dirent *entry; dir && (entry = readdir(dir));) {
 		if (sscanf(entry->d_name, "tfc-%llu-%d", &space, &pid) != 2 ||
-		    space != pid_namespace() || is_alive(pid, "tfc-guard"))
+		    space != pid_namespace() || program_is_alive(pid, "tfc-guard"))
 			continue;
 		int node = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (node < 0)
 			continue;
-		each_dead_group(node, until);
+		cgroup_each_dead_group(node, until);
 		close(node);
 		unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
 	}
@@ -164,20 +165,20 @@ static void each_dead_node(const char *above, uint64_t until)
 		closedir(dir);
 }
 
-static void clear_dead_nodes(const char *above)
+static void cgroup_clear_dead_nodes(const char *above)
 {
-	each_dead_node(above, 0);
-	each_dead_node(above, tfc__now() + CLEAR_PATIENCE);
+	cgroup_each_dead_node(above, 0);
+	cgroup_each_dead_node(above, tfc__now() + CLEAR_PATIENCE);
 }
 
 /* ---- the guard's group */
 
-static int open_node(struct guard *guard)
+static int cgroup_open_node(struct guard *guard)
 {
 	char above[PATH_MAX];
 	if (!cgroup_dir(above) || access(above, W_OK) < 0)
 		return -1;
-	clear_dead_nodes(above);
+	cgroup_clear_dead_nodes(above);
 	if (asprintf(&guard->group_path, "%stfc-%llu-%d", above, pid_namespace(), getpid()) < 0) {
 		guard->group_path = NULL;
 		return -1;
@@ -195,13 +196,13 @@ static int open_node(struct guard *guard)
 	return node;
 }
 
-bool cgroup_want(struct guard *guard)
+bool cgroup_create(struct guard *guard)
 {
 	static const char *const controllers[] = {"+memory", "+cpu"};
 	if (guard->group_is_tried)
 		return false;
 	guard->group_is_tried = true;
-	int node = open_node(guard);
+	int node = cgroup_open_node(guard);
 	guard->group = node < 0 ? -1 : dup3(node, guard->group_end, O_CLOEXEC);
 	if (node < 0)
 		return false;
@@ -222,7 +223,7 @@ void cgroup_kill(const struct guard *guard, pid_t shim)
 	char name[16];
 	snprintf(name, sizeof(name), "%d", (int)shim);
 	if (guard->group >= 0)
-		kill_group(guard->group, name);
+		cgroup_kill_group(guard->group, name);
 }
 
 /*
@@ -236,7 +237,7 @@ void cgroup_remove_lost(const struct guard *guard)
 	for (uint32_t at = core->lost.first; at && guard->group >= 0;
 	     at = core->tasks[at - 1].next) {
 		snprintf(name, sizeof(name), "%d", (int)-guard->pids[at - 1]);
-		remove_once_empty(guard->group, name, until);
+		cgroup_remove_once_empty(guard->group, name, until);
 	}
 }
 
@@ -244,17 +245,17 @@ void cgroup_clear_dead(void)
 {
 	char above[PATH_MAX];
 	if (cgroup_dir(above))
-		clear_dead_nodes(above);
+		cgroup_clear_dead_nodes(above);
 }
 
 void cgroup_end(struct guard *guard)
 {
 	if (guard->group < 0)
 		return;
-	each_dead_group(guard->group, 0);
-	each_dead_group(guard->group, tfc__now() + CLEAR_PATIENCE);
+	cgroup_each_dead_group(guard->group, 0);
+	cgroup_each_dead_group(guard->group, tfc__now() + CLEAR_PATIENCE);
 	tfc__group_remove(AT_FDCWD, guard->group_path); /* no task and no shim is left */
 	*strrchr(guard->group_path, '/') = 0;
-	clear_dead_nodes(guard->group_path); /* again, because what was killed at the start has
-						ended by now */
+	/* Again, because what was killed at the start has ended by now. */
+	cgroup_clear_dead_nodes(guard->group_path);
 }

@@ -20,14 +20,14 @@ struct step {
 	void *user;
 };
 
-static void act(const struct step *step, const struct guard_action *action)
+static void guard_core_act(const struct step *step, const struct guard_action *action)
 {
 	step->act(step->user, action);
 }
 
-static void send_report(const struct step *step, const struct tfc__report *report)
+static void guard_core_send_report(const struct step *step, const struct tfc__report *report)
 {
-	act(step, &(struct guard_action){.kind = GUARD_SEND_REPORT, .report = report});
+	guard_core_act(step, &(struct guard_action){.kind = GUARD_SEND_REPORT, .report = report});
 }
 
 /*
@@ -35,7 +35,7 @@ static void send_report(const struct step *step, const struct tfc__report *repor
  * deadline that has moved is noticed when the timer fires: once per lease length, however often the
  * lease is renewed.
  */
-static void add_deadline(struct guard_core *core, uint64_t at)
+static void guard_core_add_deadline(struct guard_core *core, uint64_t at)
 {
 	if (!core->timer_at || at < core->timer_at)
 		core->timer_at = at;
@@ -43,7 +43,7 @@ static void add_deadline(struct guard_core *core, uint64_t at)
 
 /* ---- the table */
 
-static void free_slot(struct guard_core *core, uint32_t slot)
+static void guard_core_free_slot(struct guard_core *core, uint32_t slot)
 {
 	core->tasks[slot] = (struct guard_task){.next = core->free_slot};
 	core->free_slot = slot + 1;
@@ -59,7 +59,7 @@ uint32_t guard_core_find(const struct guard_core *core, uint64_t id)
 										       : NO_SLOT;
 }
 
-static void add_to(struct guard_core *core, struct guard_slots *list, uint32_t slot)
+static void guard_slots_add(struct guard_core *core, struct guard_slots *list, uint32_t slot)
 {
 	struct guard_task *task = &core->tasks[slot];
 	task->next = 0;
@@ -68,7 +68,7 @@ static void add_to(struct guard_core *core, struct guard_slots *list, uint32_t s
 	list->last = slot + 1;
 }
 
-static void remove_from(struct guard_core *core, struct guard_slots *list, uint32_t slot)
+static void guard_slots_remove(struct guard_core *core, struct guard_slots *list, uint32_t slot)
 {
 	const struct guard_task *task = &core->tasks[slot];
 	*(task->prev ? &core->tasks[task->prev - 1].next : &list->first) = task->next;
@@ -77,65 +77,68 @@ static void remove_from(struct guard_core *core, struct guard_slots *list, uint3
 
 /* ---- stopping */
 
-static void stop(const struct step *step, uint32_t slot, uint64_t kill_at)
+static void guard_core_stop(const struct step *step, uint32_t slot, uint64_t kill_at)
 {
 	struct guard_task *task = &step->core->tasks[slot];
 	uint64_t at = kill_at + FORCE_MARGIN;
 	if (task->is_reported || task->is_lost)
 		return;
-	act(step,
-	    &(struct guard_action){.kind = GUARD_SEND_STOP, .slot = slot, .kill_at = kill_at});
+	guard_core_act(step, &(struct guard_action){.kind = GUARD_SEND_STOP,
+						    .slot = slot,
+						    .kill_at = kill_at});
 	if (task->force == FORCE_NONE)
-		add_to(step->core, &step->core->stopping, slot);
+		guard_slots_add(step->core, &step->core->stopping, slot);
 	if (task->force == FORCE_NONE || (task->force == FORCE_TASK && at < task->force_at)) {
 		task->force = FORCE_TASK;
 		task->force_at = at;
-		add_deadline(step->core, at);
+		guard_core_add_deadline(step->core, at);
 	}
 }
 
-static void stop_all(const struct step *step, bool is_at_once)
+static void guard_core_stop_all(const struct step *step, bool is_at_once)
 {
 	const struct guard_core *core = step->core;
 	for (uint32_t slot = 0; slot < core->slot_count; slot++)
 		if (core->tasks[slot].is_used)
-			stop(step, slot,
-			     is_at_once ? step->now : step->now + core->tasks[slot].grace_ms * MS);
+			guard_core_stop(step, slot,
+					is_at_once ? step->now
+						   : step->now + core->tasks[slot].grace_ms * MS);
 }
 
 /* The task's end is known: a stop needs no force. */
-static void stop_forcing(struct guard_core *core, uint32_t slot)
+static void guard_core_end_force(struct guard_core *core, uint32_t slot)
 {
 	const struct guard_task *task = &core->tasks[slot];
 	if (task->force != FORCE_NONE && !task->is_reported && !task->is_lost)
-		remove_from(core, &core->stopping, slot);
+		guard_slots_remove(core, &core->stopping, slot);
 }
 
 /* The shim has not carried out the stop: it is stopped itself, or stuck in the kernel. */
-static void force(const struct step *step, uint32_t slot)
+static void guard_core_force(const struct step *step, uint32_t slot)
 {
 	struct guard_task *task = &step->core->tasks[slot];
 	bool is_first = task->force == FORCE_TASK;
-	act(step, &(struct guard_action){.kind = is_first ? GUARD_KILL_TASK : GUARD_KILL_SHIM,
-					 .slot = slot,
-					 .pid = is_first ? task->pid : 0});
+	guard_core_act(step,
+		       &(struct guard_action){.kind = is_first ? GUARD_KILL_TASK : GUARD_KILL_SHIM,
+					      .slot = slot,
+					      .pid = is_first ? task->pid : 0});
 	task->force = FORCE_SHIM;
 	task->force_at = step->now + FORCE_SHIM_MARGIN;
 }
 
-static void force_due(const struct step *step)
+static void guard_core_force_due(const struct step *step)
 {
 	struct guard_core *core = step->core;
 	for (uint32_t at = core->stopping.first; at; at = core->tasks[at - 1].next) {
 		if (core->tasks[at - 1].force_at <= step->now)
-			force(step, at - 1);
-		add_deadline(core, core->tasks[at - 1].force_at);
+			guard_core_force(step, at - 1);
+		guard_core_add_deadline(core, core->tasks[at - 1].force_at);
 	}
 }
 
 /* ---- leases */
 
-static void set_id(struct tfc__lease_entry *lease, uint64_t id)
+static void lease_entry_set_id(struct tfc__lease_entry *lease, uint64_t id)
 {
 	__atomic_store_n(&lease->id, id, __ATOMIC_SEQ_CST);
 }
@@ -144,23 +147,23 @@ static void set_id(struct tfc__lease_entry *lease, uint64_t id)
  * The grace begins at the deadline, even if that is noticed late. A stop in progress with a longer
  * grace is shortened.
  */
-static void end_lease(const struct step *step, struct tfc__lease_entry *lease)
+static void guard_core_end_lease(const struct step *step, struct tfc__lease_entry *lease)
 {
 	struct guard_core *core = step->core;
 	lease->is_over = true;
-	send_report(step, &(struct tfc__report){.kind = TFC__MSG_OVER,
-						.id = lease->id,
-						.silent_ms = lease->length_ms});
+	guard_core_send_report(step, &(struct tfc__report){.kind = TFC__MSG_OVER,
+							   .id = lease->id,
+							   .silent_ms = lease->length_ms});
 	for (uint32_t slot = 0; slot < core->slot_count; slot++) {
 		struct guard_task *task = &core->tasks[slot];
 		if (!task->is_used || task->lease != lease->id)
 			continue;
 		task->silent_ms = lease->length_ms;
-		stop(step, slot, lease->deadline_ns + task->lease_grace_ms * MS);
+		guard_core_stop(step, slot, lease->deadline_ns + task->lease_grace_ms * MS);
 	}
 }
 
-static void leases_due(const struct step *step)
+static void guard_core_leases_due(const struct step *step)
 {
 	struct guard_core *core = step->core;
 	for (uint32_t i = 0; i < core->lease_count; i++) {
@@ -168,13 +171,13 @@ static void leases_due(const struct step *step)
 		if (!lease->id || lease->is_over)
 			continue;
 		if (lease->deadline_ns <= step->now)
-			end_lease(step, lease);
+			guard_core_end_lease(step, lease);
 		else
-			add_deadline(core, lease->deadline_ns);
+			guard_core_add_deadline(core, lease->deadline_ns);
 	}
 }
 
-static void obey_lease(const struct step *step, const struct tfc__command *command)
+static void guard_core_set_lease(const struct step *step, const struct tfc__command *command)
 {
 	struct guard_core *core = step->core;
 	uint32_t index = (uint32_t)command->lease;
@@ -186,29 +189,29 @@ static void obey_lease(const struct step *step, const struct tfc__command *comma
 	bool is_same = lease->id == command->lease;
 	if (!command->deadline_ns) {
 		if (is_same)
-			set_id(lease, 0);
+			lease_entry_set_id(lease, 0);
 		return;
 	}
+	/* The renewal may have come after a deadline that has not been noticed. */
 	if (is_same && !lease->is_over && lease->deadline_ns <= step->now)
-		end_lease(step, lease); /* the renewal came after the deadline, which had not been
-					   noticed */
+		guard_core_end_lease(step, lease);
 	if (is_same && lease->is_over)
 		return;
 	if (!is_same) {
-		set_id(lease, 0);
+		lease_entry_set_id(lease, 0);
 		lease->is_over = false;
 	}
 	lease->length_ms = command->value;
 	__atomic_store_n(&lease->deadline_ns, command->deadline_ns, __ATOMIC_SEQ_CST);
-	set_id(lease, command->lease);
+	lease_entry_set_id(lease, command->lease);
 	if (lease->deadline_ns <= step->now)
-		end_lease(step, lease);
+		guard_core_end_lease(step, lease);
 	else
-		add_deadline(core, lease->deadline_ns);
+		guard_core_add_deadline(core, lease->deadline_ns);
 }
 
 /* NULL: the lease is in force, or id is 0. Otherwise a lease that is over. */
-static const struct tfc__lease_entry *find_over(const struct step *step, uint64_t id)
+static const struct tfc__lease_entry *guard_core_find_over(const struct step *step, uint64_t id)
 {
 	static const struct tfc__lease_entry unknown = {.is_over = true};
 	uint32_t index = (uint32_t)id;
@@ -222,28 +225,30 @@ static const struct tfc__lease_entry *find_over(const struct step *step, uint64_
 
 /* ---- starting */
 
-static void report_not_started(const struct step *step, uint64_t id, int error)
+static void guard_core_report_not_started(const struct step *step, uint64_t id, int error)
 {
-	send_report(step, &(struct tfc__report){.kind = TFC__MSG_EXITED,
-						.reason = TFC__END_NOT_STARTED,
-						.id = id,
-						.step = TFC__STEP_GUARD,
-						.status = error});
+	guard_core_send_report(step, &(struct tfc__report){.kind = TFC__MSG_EXITED,
+							   .reason = TFC__END_NOT_STARTED,
+							   .id = id,
+							   .step = TFC__STEP_GUARD,
+							   .status = error});
 }
 
-static uint32_t spawn(const struct step *step, const struct tfc__command *command, int error)
+static uint32_t guard_core_spawn(const struct step *step, const struct tfc__command *command,
+				 int error)
 {
 	struct guard_core *core = step->core;
-	const struct tfc__lease_entry *over = find_over(step, command->lease);
+	const struct tfc__lease_entry *over = guard_core_find_over(step, command->lease);
 	if (over) /* whoever requested the start has no authority any more */
-		send_report(step,
-			    &(struct tfc__report){.kind = TFC__MSG_EXITED,
-						  .reason = TFC__END_LOST,
-						  .id = command->id,
-						  .silent_ms = over->length_ms ? over->length_ms
-									       : 1});
+		guard_core_send_report(step,
+				       &(struct tfc__report){.kind = TFC__MSG_EXITED,
+							     .reason = TFC__END_LOST,
+							     .id = command->id,
+							     .silent_ms = over->length_ms
+										  ? over->length_ms
+										  : 1});
 	else if (error)
-		report_not_started(step, command->id, error);
+		guard_core_report_not_started(step, command->id, error);
 	if (over || error)
 		return NO_SLOT;
 	uint32_t slot = core->free_slot ? core->free_slot - 1 : core->slot_count++;
@@ -262,7 +267,8 @@ static uint32_t spawn(const struct step *step, const struct tfc__command *comman
 
 /* ---- reports and deaths */
 
-static void pass_on(const struct step *step, uint32_t slot, const struct tfc__report *from_shim)
+static void guard_core_forward_report(const struct step *step, uint32_t slot,
+				      const struct tfc__report *from_shim)
 {
 	struct guard_task *task = &step->core->tasks[slot];
 	struct tfc__report report = *from_shim;
@@ -271,7 +277,7 @@ static void pass_on(const struct step *step, uint32_t slot, const struct tfc__re
 	if (report.kind == TFC__MSG_STARTED) {
 		task->pid = report.pid;
 	} else if (report.kind == TFC__MSG_EXITED) {
-		stop_forcing(step->core, slot);
+		guard_core_end_force(step->core, slot);
 		task->is_reported = true;
 	} else if (report.kind != TFC__MSG_STALLED) {
 		return;
@@ -282,45 +288,45 @@ static void pass_on(const struct step *step, uint32_t slot, const struct tfc__re
 	if (report.kind == TFC__MSG_EXITED && report.silent_ms)
 		report.reason = TFC__END_LOST; /* the exit status of a task that was ended for its
 						  lease means nothing */
-	act(step, &(struct guard_action){.kind = GUARD_SEND_REPORT,
-					 .slot = slot,
-					 .may_be_oom = may_be_oom,
-					 .report = &report});
+	guard_core_act(step, &(struct guard_action){.kind = GUARD_SEND_REPORT,
+						    .slot = slot,
+						    .may_be_oom = may_be_oom,
+						    .report = &report});
 }
 
-static void release(const struct step *step, uint32_t slot)
+static void guard_core_release(const struct step *step, uint32_t slot)
 {
-	act(step, &(struct guard_action){.kind = GUARD_FREE_SLOT, .slot = slot});
-	free_slot(step->core, slot);
+	guard_core_act(step, &(struct guard_action){.kind = GUARD_FREE_SLOT, .slot = slot});
+	guard_core_free_slot(step->core, slot);
 }
 
 /* The slot stays in use until the end is reported. */
-static void shim_died(const struct step *step, uint32_t slot)
+static void guard_core_shim_died(const struct step *step, uint32_t slot)
 {
 	struct guard_task *task = &step->core->tasks[slot];
 	if (task->is_reported) {
-		release(step, slot);
+		guard_core_release(step, slot);
 		return;
 	}
-	stop_forcing(step->core, slot);
+	guard_core_end_force(step->core, slot);
 	task->is_lost = true;
-	add_to(step->core, &step->core->lost, slot);
-	act(step, &(struct guard_action){.kind = GUARD_KILL_REST, .slot = slot});
+	guard_slots_add(step->core, &step->core->lost, slot);
+	guard_core_act(step, &(struct guard_action){.kind = GUARD_KILL_REST, .slot = slot});
 }
 
-static void report_lost(const struct step *step)
+static void guard_core_report_lost(const struct step *step)
 {
 	struct guard_core *core = step->core;
 	while (core->lost.first) {
 		uint32_t slot = core->lost.first - 1;
 		const struct guard_task *task = &core->tasks[slot];
-		send_report(step, &(struct tfc__report){.kind = TFC__MSG_EXITED,
-							.reason = TFC__END_LOST,
-							.id = task->id,
-							.pid = task->pid,
-							.silent_ms = task->silent_ms});
-		remove_from(core, &core->lost, slot);
-		release(step, slot);
+		guard_core_send_report(step, &(struct tfc__report){.kind = TFC__MSG_EXITED,
+								   .reason = TFC__END_LOST,
+								   .id = task->id,
+								   .pid = task->pid,
+								   .silent_ms = task->silent_ms});
+		guard_slots_remove(core, &core->lost, slot);
+		guard_core_release(step, slot);
 	}
 }
 
@@ -333,38 +339,38 @@ uint32_t guard_core_step(struct guard_core *core, const struct guard_event *even
 	uint32_t slot;
 	switch (event->kind) {
 	case GUARD_SPAWN:
-		return spawn(&step, event->command, event->error);
+		return guard_core_spawn(&step, event->command, event->error);
 	case GUARD_SPAWN_FAILED:
-		report_not_started(&step, core->tasks[event->slot].id, event->error);
-		free_slot(core, event->slot);
+		guard_core_report_not_started(&step, core->tasks[event->slot].id, event->error);
+		guard_core_free_slot(core, event->slot);
 		break;
 	case GUARD_STOP:
 		slot = guard_core_find(core, event->command->id);
 		if (slot != NO_SLOT)
-			stop(&step, slot, event->command->deadline_ns);
+			guard_core_stop(&step, slot, event->command->deadline_ns);
 		break;
 	case GUARD_LEASE:
-		obey_lease(&step, event->command);
+		guard_core_set_lease(&step, event->command);
 		break;
 	case GUARD_KILL_ALL:
-		stop_all(&step, true);
+		guard_core_stop_all(&step, true);
 		break;
 	case GUARD_HOST_GONE:
-		stop_all(&step, false);
+		guard_core_stop_all(&step, false);
 		break;
 	case GUARD_SHIM_REPORT:
-		pass_on(&step, event->slot, event->report);
+		guard_core_forward_report(&step, event->slot, event->report);
 		break;
 	case GUARD_SHIM_DIED:
-		shim_died(&step, event->slot);
+		guard_core_shim_died(&step, event->slot);
 		break;
 	case GUARD_NONE_LEFT:
-		report_lost(&step);
+		guard_core_report_lost(&step);
 		break;
 	case GUARD_TIMER:
 		core->timer_at = 0;
-		leases_due(&step);
-		force_due(&step);
+		guard_core_leases_due(&step);
+		guard_core_force_due(&step);
 		break;
 	}
 	return NO_SLOT;

@@ -14,7 +14,7 @@
 
 /* ---- the core's actions */
 
-static void carry_out(void *user, const struct guard_action *action)
+static void perform_guard_action(void *user, const struct guard_action *action)
 {
 	struct guard *guard = user;
 	struct tfc__report report;
@@ -22,7 +22,7 @@ static void carry_out(void *user, const struct guard_action *action)
 	case GUARD_SEND_REPORT:
 		report = *action->report;
 		if (action->may_be_oom && report.status == SIGKILL)
-			report.is_oom = oom_take(guard);
+			report.is_oom = oom_account(guard);
 		if (!report.time_ns)
 			report.time_ns = tfc__wall();
 		host_report(guard, &report);
@@ -48,7 +48,7 @@ static void carry_out(void *user, const struct guard_action *action)
 uint32_t decide(struct guard *guard, struct guard_event event)
 {
 	event.now = tfc__boot_time();
-	uint32_t slot = guard_core_step(&guard->core, &event, carry_out, guard);
+	uint32_t slot = guard_core_step(&guard->core, &event, perform_guard_action, guard);
 	uint64_t at = guard->core.timer_at; /* 0: disarmed */
 	const struct itimerspec spec = {
 		.it_value = {(time_t)(at / TFC__SECOND), (long)(at % TFC__SECOND)}};

@@ -14,7 +14,7 @@
 #include "proc/dir_lock.h"
 #include "proc/task_lock.h"
 
-static struct dir *find_dir(const struct guard *guard, uint32_t id)
+static struct dir *dir_find(const struct guard *guard, uint32_t id)
 {
 	for (uint32_t i = 0; i < guard->dir_count; i++)
 		if (guard->dirs[i].id == id)
@@ -22,33 +22,33 @@ static struct dir *find_dir(const struct guard *guard, uint32_t id)
 	return NULL;
 }
 
-static void close_fd(int fd)
+static void dir_close_fd(int fd)
 {
 	if (fd >= 0)
 		close(fd);
 }
 
-static void forget_dir(struct guard *guard, uint32_t id)
+static void dir_drop(struct guard *guard, uint32_t id)
 {
-	struct dir *dir = find_dir(guard, id);
+	struct dir *dir = dir_find(guard, id);
 	if (!dir)
 		return;
-	close_fd(dir->lock);
-	close_fd(dir->state);
-	close_fd(dir->guard_lock);
+	dir_close_fd(dir->lock);
+	dir_close_fd(dir->state);
+	dir_close_fd(dir->guard_lock);
 	free(dir->path);
 	*dir = guard->dirs[--guard->dir_count];
 }
 
 void dir_own(struct guard *guard, const struct tfc__command *command, const char *path, int state)
 {
-	forget_dir(guard, command->dir);
+	dir_drop(guard, command->dir);
 	char *copy = command->value ? strdup(path) : NULL;
 	struct dir *dirs = copy ? realloc(guard->dirs, (guard->dir_count + 1) * sizeof(*dirs))
 				: NULL;
 	if (!dirs) {
 		free(copy);
-		close_fd(state);
+		dir_close_fd(state);
 		return;
 	}
 	int lock = tfc__dir_lock_open(path, false);
@@ -63,7 +63,7 @@ void dir_own(struct guard *guard, const struct tfc__command *command, const char
 
 int dir_prepare(struct guard *guard, const struct tfc__command *command, int ret_locks[TFC__LOCKS])
 {
-	struct dir *dir = find_dir(guard, command->dir);
+	struct dir *dir = dir_find(guard, command->dir);
 	struct pollfd host = {.fd = TFC__GUARD_PIDFD, .events = POLLIN};
 	ret_locks[TFC__LOCK_DIR] = ret_locks[TFC__LOCK_TASK] = -1;
 	if (!command->dir)
@@ -89,14 +89,14 @@ int dir_prepare(struct guard *guard, const struct tfc__command *command, int ret
 /* The lock of the directory belongs to the guard and is kept. */
 void dir_release(const int locks[TFC__LOCKS])
 {
-	close_fd(locks[TFC__LOCK_TASK]);
+	dir_close_fd(locks[TFC__LOCK_TASK]);
 }
 
 /* The guard locks go first, so that the next incarnation does not wait for the removal. */
 void dir_remove_all(struct guard *guard)
 {
 	for (uint32_t i = 0; i < guard->dir_count; i++)
-		close_fd(guard->dirs[i].guard_lock);
+		dir_close_fd(guard->dirs[i].guard_lock);
 	for (uint32_t i = 0; i < guard->dir_count; i++)
 		tfc__remove_tree_last(guard->dirs[i].path, TFC__DIR_LOCK);
 }

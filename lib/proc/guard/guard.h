@@ -145,10 +145,10 @@ int dir_prepare(struct guard *guard, const struct tfc__command *command, int ret
 void dir_release(const int locks[TFC__LOCKS]);
 void dir_remove_all(struct guard *guard);
 
-/* oom.c */
+/* oom.c. account: whether there was one more kill; it is then accounted for. */
 void oom_open(struct guard *guard);
-void oom_forget(struct guard *guard); /* ignore the kills so far: they are not of our tasks */
-bool oom_take(struct guard *guard); /* whether there was one more kill; it is then accounted for */
+void oom_reset(struct guard *guard); /* ignore the kills so far: they are not of our tasks */
+bool oom_account(struct guard *guard);
 
 /*
  * cgroup.c: directories of cgroup v2. The guard makes one where it is allowed to, and shims make
@@ -156,7 +156,7 @@ bool oom_take(struct guard *guard); /* whether there was one more kill; it is th
  * the core's lost tasks, which were killed. clear_dead: kills and removes the groups of dead
  * guards.
  */
-bool cgroup_want(struct guard *guard); /* true if this call has made the guard's group */
+bool cgroup_create(struct guard *guard); /* true if this call has made the guard's group */
 void cgroup_kill(const struct guard *guard, pid_t shim);
 void cgroup_remove_lost(const struct guard *guard);
 void cgroup_clear_dead(void);

@@ -20,13 +20,13 @@ struct request {
 };
 
 /* The length of the message, 0 at the end of the socket, or -1 and errno. */
-static ssize_t receive(struct request *request, int *ret_fd)
+static ssize_t host_receive_request(struct request *request, int *ret_fd)
 {
 	return tfc__pass_recv(TFC__GUARD_HOST, request, sizeof(*request) - 1, MSG_DONTWAIT, ret_fd,
 			      1);
 }
 
-static void obey(struct guard *guard, const struct request *request, int fd)
+static void host_handle_request(struct guard *guard, const struct request *request, int fd)
 {
 	const struct tfc__command *command = &request->command;
 	switch (command->kind) {
@@ -70,7 +70,7 @@ static void obey(struct guard *guard, const struct request *request, int fd)
 		close(fd);
 }
 
-static void send_unsent(struct guard *guard)
+static void host_send_unsent(struct guard *guard)
 {
 	while (guard->unsent) {
 		struct unsent *first = guard->unsent;
@@ -91,11 +91,11 @@ void host_receive(struct guard *guard, uint32_t events)
 	struct request request;
 	int fd;
 	if (events & EPOLLOUT)
-		send_unsent(guard);
+		host_send_unsent(guard);
 	if (!(events & ~(uint32_t)EPOLLOUT))
 		return;
 	for (int i = 0; i < BATCH && !guard->is_host_gone; i++) {
-		ssize_t len = receive(&request, &fd);
+		ssize_t len = host_receive_request(&request, &fd);
 		if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR))
 			host_gone(guard);
 		if (len < (ssize_t)sizeof(request.command)) {
@@ -104,7 +104,7 @@ void host_receive(struct guard *guard, uint32_t events)
 			return;
 		}
 		((char *)&request)[len] = 0;
-		obey(guard, &request, fd);
+		host_handle_request(guard, &request, fd);
 	}
 }
 
@@ -160,7 +160,7 @@ void host_gone(struct guard *guard)
 	guard->is_host_gone = true;
 	/* The guard must remove the directories that the host made just before its end. Other
 	 * messages have become pointless. */
-	while ((len = receive(&request, &fd)) > 0) {
+	while ((len = host_receive_request(&request, &fd)) > 0) {
 		((char *)&request)[len] = 0;
 		if (len > (ssize_t)sizeof(request.command) &&
 		    request.command.kind == TFC__MSG_OWN_DIR)

@@ -5,14 +5,14 @@
 
 #include "port/bind_window.h"
 
-static struct keep *find_keep(const struct guard *guard, uint32_t id)
+static struct keep *keep_find(const struct guard *guard, uint32_t id)
 {
 	uint32_t at = tfc__map_get(&guard->keeps_by_id, id, UINT32_MAX);
 	return at == UINT32_MAX ? NULL : &guard->keeps[at];
 }
 
 /* False: out of memory. */
-static bool grow_keeps(struct guard *guard)
+static bool keep_grow_table(struct guard *guard)
 {
 	uint32_t count = guard->keep_count ? guard->keep_count * 2 : 16;
 	struct keep *keeps = realloc(guard->keeps, count * sizeof(*keeps));
@@ -28,7 +28,7 @@ static bool grow_keeps(struct guard *guard)
 
 void keep_port(struct guard *guard, uint32_t id, int fd)
 {
-	if (!guard->free_keep && !grow_keeps(guard)) {
+	if (!guard->free_keep && !keep_grow_table(guard)) {
 		host_report(guard, &(struct tfc__report){.kind = TFC__MSG_NOT_KEPT, .id = id});
 		close(fd);
 		return;
@@ -36,17 +36,17 @@ void keep_port(struct guard *guard, uint32_t id, int fd)
 	uint32_t at = guard->free_keep - 1;
 	guard->free_keep = guard->keeps[at].next_free;
 	guard->keeps[at] = (struct keep){.id = id, .fd = fd};
-	tfc__map_set(&guard->keeps_by_id, id, at); /* grow_keeps has reserved the room */
+	tfc__map_set(&guard->keeps_by_id, id, at); /* keep_grow_table has reserved an entry */
 }
 
 void keep_set_bind_window(struct guard *guard, uint32_t id, bool is_open)
 {
-	struct keep *keep = id ? find_keep(guard, id) : NULL;
+	struct keep *keep = id ? keep_find(guard, id) : NULL;
 	if (keep)
 		tfc__bind_window_set(keep->fd, is_open);
 }
 
-static void close_unused(struct guard *guard, struct keep *keep)
+static void keep_close_unused(struct guard *guard, struct keep *keep)
 {
 	if (!keep->is_released || keep->tasks)
 		return;
@@ -58,25 +58,25 @@ static void close_unused(struct guard *guard, struct keep *keep)
 
 void keep_release(struct guard *guard, uint32_t id)
 {
-	struct keep *keep = id ? find_keep(guard, id) : NULL;
+	struct keep *keep = id ? keep_find(guard, id) : NULL;
 	if (!keep)
 		return;
 	keep->is_released = true;
-	close_unused(guard, keep);
+	keep_close_unused(guard, keep);
 }
 
 void keep_join(struct guard *guard, uint32_t id)
 {
-	struct keep *keep = id ? find_keep(guard, id) : NULL;
+	struct keep *keep = id ? keep_find(guard, id) : NULL;
 	if (keep)
 		keep->tasks++;
 }
 
 void keep_leave(struct guard *guard, uint32_t id)
 {
-	struct keep *keep = id ? find_keep(guard, id) : NULL;
+	struct keep *keep = id ? keep_find(guard, id) : NULL;
 	if (!keep)
 		return;
 	keep->tasks--;
-	close_unused(guard, keep);
+	keep_close_unused(guard, keep);
 }

@@ -21,7 +21,7 @@ int watch(struct guard *guard, int fd, uint32_t events, uint64_t what)
 	return done < 0 ? epoll_ctl(guard->epoll, EPOLL_CTL_MOD, fd, &event) : done;
 }
 
-static int open_all(struct guard *guard, const char *shim)
+static int guard_open(struct guard *guard, const char *shim)
 {
 	guard->unsent_end = &guard->unsent;
 	guard->shim = open(shim, O_PATH | O_CLOEXEC);
@@ -41,7 +41,7 @@ static int open_all(struct guard *guard, const char *shim)
 	return host_hello(guard) < 0 || guard->lifeline >= TFC__GUARD_SHARED ? -1 : 0;
 }
 
-static void turn(struct guard *guard)
+static void guard_run_turn(struct guard *guard)
 {
 	struct epoll_event events[32];
 	struct signalfd_siginfo info;
@@ -79,11 +79,11 @@ int main(int argc, char **argv)
 	 * guard's own descriptors may lie there. */
 	for (int fd = 0; fd >= 0 && fd < TFC__GUARD_RESERVED - 1;)
 		fd = dup(0);
-	if (argc != 2 || open_all(&guard, argv[1]) < 0)
+	if (argc != 2 || guard_open(&guard, argv[1]) < 0)
 		return 1;
 	syscall(SYS_close_range, TFC__GUARD_PIDFD + 1u, TFC__GUARD_RESERVED - 1u, 0u);
 	while (!guard.is_host_gone || guard.core.task_count)
-		turn(&guard);
+		guard_run_turn(&guard);
 	shim_end_spare(&guard);
 	cgroup_end(&guard);
 	dir_remove_all(&guard);

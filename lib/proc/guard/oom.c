@@ -22,11 +22,11 @@ void oom_open(struct guard *guard)
 		snprintf(path, sizeof(path), "/sys/fs/cgroup/memory%s/memory.oom_control", name);
 		guard->oom_events = open(path, O_RDONLY | O_CLOEXEC);
 	}
-	oom_forget(guard);
+	oom_reset(guard);
 }
 
 /* Both files have a line "oom_kill N"; v1 has it since Linux 4.13. */
-static uint64_t kills(const struct guard *guard)
+static uint64_t oom_count_kills(const struct guard *guard)
 {
 	char text[512];
 	ssize_t len = guard->oom_events < 0 ? 0
@@ -36,14 +36,14 @@ static uint64_t kills(const struct guard *guard)
 	return line ? strtoull(line + 10, NULL, 10) : 0;
 }
 
-void oom_forget(struct guard *guard)
+void oom_reset(struct guard *guard)
 {
-	guard->oom_kills = kills(guard);
+	guard->oom_kills = oom_count_kills(guard);
 }
 
-bool oom_take(struct guard *guard)
+bool oom_account(struct guard *guard)
 {
-	if (kills(guard) <= guard->oom_kills)
+	if (oom_count_kills(guard) <= guard->oom_kills)
 		return false;
 	guard->oom_kills++;
 	return true;

@@ -50,7 +50,7 @@ static int become_shim(void *arg)
 }
 
 /* Starts a shim. 0 or an errno. */
-static int start_shim(const struct guard *guard, struct spare *ret_spare)
+static int shim_start(const struct guard *guard, struct spare *ret_spare)
 {
 	static _Alignas(16) char stack[16384];
 	struct child child = {guard, 0};
@@ -76,8 +76,8 @@ static int start_shim(const struct guard *guard, struct spare *ret_spare)
  * 0 or an errno: EPIPE or ECONNRESET when the shim has died; other errors: the launch cannot be
  * sent.
  */
-static int hand_over(const struct spare *shim, const struct tfc__command *command, int launch,
-		     const int locks[TFC__LOCKS])
+static int shim_send_launch(const struct spare *shim, const struct tfc__command *command,
+			    int launch, const int locks[TFC__LOCKS])
 {
 	struct tfc__command spawn = *command;
 	struct iovec part = {&spawn, sizeof(spawn)};
@@ -102,11 +102,11 @@ int shim_get(struct guard *guard, const struct tfc__command *command, int launch
 	     const int locks[TFC__LOCKS], pid_t *ret_pid, int *ret_socket)
 {
 	int error = 0;
-	if (guard->spare.pid && hand_over(&guard->spare, command, launch, locks) != 0)
+	if (guard->spare.pid && shim_send_launch(&guard->spare, command, launch, locks) != 0)
 		shim_drop_spare(guard); /* the spare was killed */
 	if (!guard->spare.pid) {
-		error = start_shim(guard, &guard->spare);
-		error = error ? error : hand_over(&guard->spare, command, launch, locks);
+		error = shim_start(guard, &guard->spare);
+		error = error ? error : shim_send_launch(&guard->spare, command, launch, locks);
 		/* A shim that was killed just now is reported as lost when it is reaped. */
 		if (error == EPIPE || error == ECONNRESET)
 			error = 0;
@@ -131,7 +131,7 @@ void shim_prepare(struct guard *guard)
 {
 	guard->is_spare_wanted = false;
 	if (!guard->spare.pid)
-		start_shim(guard, &guard->spare);
+		shim_start(guard, &guard->spare);
 }
 
 void shim_end_spare(struct guard *guard)

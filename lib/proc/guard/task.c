@@ -15,7 +15,7 @@
 
 /* ---- the table */
 
-static bool grow_slots(struct guard *guard)
+static bool task_grow_slots(struct guard *guard)
 {
 	struct guard_core *core = &guard->core;
 	uint32_t from = core->task_capacity, to = from ? from * 2 : 16;
@@ -39,11 +39,11 @@ static bool grow_slots(struct guard *guard)
 	return true;
 }
 
-static bool make_room(struct guard *guard, uint64_t id)
+static bool task_reserve_slot(struct guard *guard, uint64_t id)
 {
 	struct guard_core *core = &guard->core;
 	uint32_t from = core->index_capacity, to = ((uint32_t)id + 16) * 2;
-	if (core->task_count == core->task_capacity && !grow_slots(guard))
+	if (core->task_count == core->task_capacity && !task_grow_slots(guard))
 		return false;
 	if ((uint32_t)id < from)
 		return true;
@@ -56,15 +56,15 @@ static bool make_room(struct guard *guard, uint64_t id)
 	return true;
 }
 
-static uint32_t find_shim(const struct guard *guard, pid_t pid)
+static uint32_t task_find_shim(const struct guard *guard, pid_t pid)
 {
 	return tfc__map_get(&guard->slots_by_pid, (uint64_t)pid, NO_SLOT);
 }
 
 /* ---- spawning */
 
-static int start_task(struct guard *guard, uint32_t slot, const struct tfc__command *command,
-		      int launch)
+static int task_start_shim(struct guard *guard, uint32_t slot, const struct tfc__command *command,
+			   int launch)
 {
 	pid_t pid;
 	int socket, locks[TFC__LOCKS];
@@ -77,25 +77,25 @@ static int start_task(struct guard *guard, uint32_t slot, const struct tfc__comm
 		kill(pid, SIGKILL); /* its messages would not be received: it counts as lost */
 	guard->pids[slot] = pid;
 	guard->sockets[slot] = socket;
-	tfc__map_set(&guard->slots_by_pid, (uint64_t)pid, slot); /* make_room made room */
+	tfc__map_set(&guard->slots_by_pid, (uint64_t)pid, slot); /* its entry is reserved */
 	keep_join(guard, command->keep_id);
 	return 0;
 }
 
 void task_spawn(struct guard *guard, const struct tfc__command *command, int launch)
 {
-	int error = launch < 0 ? EMFILE : make_room(guard, command->id) ? 0 : ENOMEM;
+	int error = launch < 0 ? EMFILE : task_reserve_slot(guard, command->id) ? 0 : ENOMEM;
 	uint32_t slot = decide(guard, (struct guard_event){.kind = GUARD_SPAWN,
 							   .command = command,
 							   .error = error});
 	if (slot == NO_SLOT)
 		return;
-	oom_forget(guard);
+	oom_reset(guard);
 	bool may_have_group = command->value == TFC__ISOLATION_AUTO ||
 			      command->value == TFC__ISOLATION_CGROUP;
-	if (may_have_group && cgroup_want(guard))
+	if (may_have_group && cgroup_create(guard))
 		shim_drop_spare(guard); /* the spare did not receive the group's directory */
-	error = start_task(guard, slot, command, launch);
+	error = task_start_shim(guard, slot, command, launch);
 	if (error)
 		decide(guard, (struct guard_event){.kind = GUARD_SPAWN_FAILED,
 						   .slot = slot,
@@ -136,7 +136,7 @@ void task_kill_shim(struct guard *guard, uint32_t slot)
 
 /* ---- reports and deaths */
 
-static void close_socket(struct guard *guard, uint32_t slot)
+static void task_close_socket(struct guard *guard, uint32_t slot)
 {
 	if (guard->sockets[slot] < 0)
 		return;
@@ -147,7 +147,7 @@ static void close_socket(struct guard *guard, uint32_t slot)
 }
 
 /* Receives one message: true. False: end of the socket, or no message. */
-static bool receive_one(struct guard *guard, uint32_t slot)
+static bool task_receive_report(struct guard *guard, uint32_t slot)
 {
 	struct tfc__report report;
 	if (guard->sockets[slot] < 0)
@@ -164,7 +164,7 @@ static bool receive_one(struct guard *guard, uint32_t slot)
 	}
 	if (guard->core.tasks[slot].is_reported || len == 0 ||
 	    (len < 0 && errno != EAGAIN && errno != EINTR))
-		close_socket(guard, slot);
+		task_close_socket(guard, slot);
 	return is_received;
 }
 
@@ -177,36 +177,36 @@ void task_kill_rest(struct guard *guard, uint32_t slot)
 void task_free(struct guard *guard, uint32_t slot)
 {
 	guard->pids[slot] = 0;
-	close_socket(guard, slot);
+	task_close_socket(guard, slot);
 	keep_leave(guard, guard->core.tasks[slot].keep_id);
 }
 
-static bool is_shim(void *user, pid_t pid)
+static bool task_is_shim(void *user, pid_t pid)
 {
 	const struct guard *guard = user;
-	return pid == guard->spare.pid || find_shim(guard, pid) != NO_SLOT;
+	return pid == guard->spare.pid || task_find_shim(guard, pid) != NO_SLOT;
 }
 
 /* A child was reaped. The last reports of a shim may still be in its socket. */
-static void child_died(struct guard *guard, pid_t pid)
+static void task_child_died(struct guard *guard, pid_t pid)
 {
-	uint32_t slot = find_shim(guard, pid);
+	uint32_t slot = task_find_shim(guard, pid);
 	tfc__map_remove(&guard->slots_by_pid, (uint64_t)pid);
 	if (slot == NO_SLOT) {
 		if (pid == guard->spare.pid)
 			shim_drop_spare(guard);
 		return;
 	}
-	while (receive_one(guard, slot))
+	while (task_receive_report(guard, slot))
 		;
 	decide(guard, (struct guard_event){.kind = GUARD_SHIM_DIED, .slot = slot});
 }
 
-static bool reap_child(struct guard *guard, pid_t pid)
+static bool task_reap_child(struct guard *guard, pid_t pid)
 {
 	bool is_dead = pid > 0 && waitpid(pid, NULL, WNOHANG) == pid;
 	if (is_dead)
-		child_died(guard, pid);
+		task_child_died(guard, pid);
 	return is_dead;
 }
 
@@ -220,15 +220,16 @@ static bool reap_child(struct guard *guard, pid_t pid)
 void task_reap(struct guard *guard, pid_t pid)
 {
 	if (pid && !guard->core.lost.first && guard->reaped < guard->core.task_count) {
-		guard->reaped += reap_child(guard, pid);
+		guard->reaped += task_reap_child(guard, pid);
 	} else {
 		guard->reaped = 0;
 		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-			child_died(guard, pid);
+			task_child_died(guard, pid);
 	}
 	for (uint32_t i = guard->ending_count; i-- > 0;) {
 		pid_t shim = guard->pids[guard->ending[i]];
-		if (shim > 0 && guard->sockets[guard->ending[i]] < 0 && !reap_child(guard, shim))
+		if (shim > 0 && guard->sockets[guard->ending[i]] < 0 &&
+		    !task_reap_child(guard, shim))
 			continue;
 		guard->ending[i] = guard->ending[--guard->ending_count];
 	}
@@ -236,8 +237,8 @@ void task_reap(struct guard *guard, pid_t pid)
 	 * A list of children that changes while it is read may be incomplete: it must be empty
 	 * twice.
 	 */
-	if (!guard->core.lost.first || tfc__sweep(getpid(), is_shim, guard) != 0 ||
-	    tfc__sweep(getpid(), is_shim, guard) != 0)
+	if (!guard->core.lost.first || tfc__sweep(getpid(), task_is_shim, guard) != 0 ||
+	    tfc__sweep(getpid(), task_is_shim, guard) != 0)
 		return;
 	cgroup_remove_lost(guard);
 	decide(guard, (struct guard_event){.kind = GUARD_NONE_LEFT});
@@ -248,7 +249,7 @@ void task_receive(struct guard *guard, uint32_t slot)
 	if (slot >= guard->core.slot_count || !guard->pids[slot]) /* freed by an earlier event */
 		return;
 	pid_t pid = guard->pids[slot];
-	receive_one(guard, slot);
+	task_receive_report(guard, slot);
 	if (guard->sockets[slot] < 0 && pid > 0)
 		task_reap(guard, pid);
 }

@@ -6,21 +6,22 @@
 
 /* ---- stopping */
 
-static void end_at_once(struct shim_core *core, struct shim_result *result)
+static void shim_core_kill(struct shim_core *core, struct shim_result *result)
 {
 	core->kill_at = 0;
 	result->actions |= SHIM_KILL;
 }
 
 /* A second stop can only shorten the first. */
-static void stop(struct shim_core *core, uint64_t kill_at, uint64_t now, struct shim_result *result)
+static void shim_core_stop(struct shim_core *core, uint64_t kill_at, uint64_t now,
+			   struct shim_result *result)
 {
 	bool is_first = !core->is_stopping;
 	if (core->is_dead)
 		return;
 	core->is_stopping = true;
 	if (kill_at <= now) {
-		end_at_once(core, result);
+		shim_core_kill(core, result);
 		return;
 	}
 	if (is_first || (core->kill_at && kill_at < core->kill_at))
@@ -31,8 +32,8 @@ static void stop(struct shim_core *core, uint64_t kill_at, uint64_t now, struct 
 
 /* ---- the lease: a renewal wakes no shim, so a shim checks it at the deadline it knows */
 
-static bool find_lease_over(struct shim_core *core, const struct tfc__lease_entry *lease,
-			    uint64_t now)
+static bool shim_core_lease_is_over(struct shim_core *core, const struct tfc__lease_entry *lease,
+				    uint64_t now)
 {
 	core->lease_at = 0;
 	if (!core->lease || core->lost_ms || !lease)
@@ -46,23 +47,24 @@ static bool find_lease_over(struct shim_core *core, const struct tfc__lease_entr
 }
 
 /* The grace begins at the deadline, even if that is noticed late. */
-static void check_lease(struct shim_core *core, const struct shim_event *event,
-			struct shim_result *result)
+static void shim_core_check_lease(struct shim_core *core, const struct shim_event *event,
+				  struct shim_result *result)
 {
-	if (!core->is_dead && find_lease_over(core, event->lease, event->now))
-		stop(core, event->lease->deadline_ns + core->lease_grace_ms * MS, event->now,
-		     result);
+	if (!core->is_dead && shim_core_lease_is_over(core, event->lease, event->now))
+		shim_core_stop(core, event->lease->deadline_ns + core->lease_grace_ms * MS,
+			       event->now, result);
 }
 
 /* ---- signs of life */
 
-static void note_sign(struct shim_core *core, uint64_t now)
+static void shim_core_record_sign(struct shim_core *core, uint64_t now)
 {
 	core->last_sign = now;
 	core->silent_at = core->silence ? now + core->silence : 0;
 }
 
-static void check_silence(struct shim_core *core, uint64_t now, struct shim_result *result)
+static void shim_core_check_silence(struct shim_core *core, uint64_t now,
+				    struct shim_result *result)
 {
 	if (!core->silence_at || now < core->silence_at)
 		return;
@@ -73,17 +75,17 @@ static void check_silence(struct shim_core *core, uint64_t now, struct shim_resu
 
 /* ---- events */
 
-static void begin(struct shim_core *core, const struct shim_event *event,
-		  struct shim_result *result)
+static void shim_core_begin(struct shim_core *core, const struct shim_event *event,
+			    struct shim_result *result)
 {
 	core->grace_ms = event->command->grace_ms;
 	core->lease_grace_ms = (uint32_t)event->command->lease_grace_ms;
 	core->lease = event->command->lease;
-	if (!find_lease_over(core, event->lease, event->now))
+	if (!shim_core_lease_is_over(core, event->lease, event->now))
 		result->actions |= SHIM_START;
 }
 
-static void set_timers(struct shim_core *core)
+static void shim_core_set_timers(struct shim_core *core)
 {
 	bool is_lease_first = core->lease_at && (!core->kill_at || core->lease_at < core->kill_at);
 	core->timer_at = core->is_dead ? 0 : is_lease_first ? core->lease_at : core->kill_at;
@@ -96,17 +98,17 @@ struct shim_result shim_core_step(struct shim_core *core, const struct shim_even
 	uint64_t grace_ms;
 	switch (event->kind) {
 	case SHIM_SPAWN:
-		begin(core, event, &result);
+		shim_core_begin(core, event, &result);
 		break;
 	case SHIM_NOT_STARTED:
 		result.reason = event->error ? TFC__END_NOT_STARTED : TFC__END_LOST;
 		result.silent_ms = event->error ? 0 : core->lost_ms;
 		break;
 	case SHIM_STARTED:
-		check_lease(core, event, &result);
+		shim_core_check_lease(core, event, &result);
 		break;
 	case SHIM_STOP:
-		stop(core, event->command->deadline_ns, event->now, &result);
+		shim_core_stop(core, event->command->deadline_ns, event->now, &result);
 		break;
 	case SHIM_GUARD_GONE:
 		/* A lease cannot be renewed any more, so the task gets no more than its lease
@@ -115,26 +117,26 @@ struct shim_result shim_core_step(struct shim_core *core, const struct shim_even
 		grace_ms = core->lease && core->lease_grace_ms < core->grace_ms
 				   ? core->lease_grace_ms
 				   : core->grace_ms;
-		stop(core, event->now + grace_ms * MS, event->now, &result);
+		shim_core_stop(core, event->now + grace_ms * MS, event->now, &result);
 		break;
 	case SHIM_HOST_GONE:
 		core->is_host_gone = true;
-		stop(core, event->now + core->grace_ms * MS, event->now, &result);
+		shim_core_stop(core, event->now + core->grace_ms * MS, event->now, &result);
 		break;
 	case SHIM_TIMER:
 		if (!core->is_dead && core->kill_at && core->kill_at <= event->now)
-			end_at_once(core, &result);
-		check_lease(core, event, &result);
+			shim_core_kill(core, &result);
+		shim_core_check_lease(core, event, &result);
 		break;
 	case SHIM_WATCH_SILENCE:
 		core->silence = event->silence_ms * MS;
-		note_sign(core, event->now);
+		shim_core_record_sign(core, event->now);
 		break;
 	case SHIM_SIGN:
-		note_sign(core, event->now);
+		shim_core_record_sign(core, event->now);
 		break;
 	case SHIM_SILENCE:
-		check_silence(core, event->now, &result);
+		shim_core_check_silence(core, event->now, &result);
 		break;
 	case SHIM_DIED:
 		core->is_dead = true;
@@ -143,6 +145,6 @@ struct shim_result shim_core_step(struct shim_core *core, const struct shim_even
 		result.silent_ms = core->lost_ms;
 		break;
 	}
-	set_timers(core);
+	shim_core_set_timers(core);
 	return result;
 }

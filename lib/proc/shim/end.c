@@ -17,7 +17,7 @@ int end_open(struct shim *shim)
 }
 
 /* The task is not reaped yet, so its pid and process group id cannot be reused. */
-static void signal_group(struct shim *shim, int number)
+static void end_signal_group(struct shim *shim, int number)
 {
 	if (kill(-shim->task, number) < 0)
 		kill(shim->task, number);
@@ -27,8 +27,8 @@ struct shim_result end_step(struct shim *shim, const struct shim_event *event)
 {
 	struct shim_result result = shim_core_step(&shim->core, event);
 	if (result.actions & SHIM_TERM) {
-		signal_group(shim, SIGTERM);
-		signal_group(shim, SIGCONT);
+		end_signal_group(shim, SIGTERM);
+		end_signal_group(shim, SIGCONT);
 	}
 	if (result.actions & SHIM_KILL) {
 		kill(-shim->task, SIGKILL);
@@ -50,7 +50,7 @@ struct shim_result end_step(struct shim *shim, const struct shim_event *event)
  * that struct tfc__lease_entry prescribes. False: no lease, or the entry is free or of another
  * lease.
  */
-static bool lease_read(const struct shim *shim, struct tfc__lease_entry *ret_lease)
+static bool end_read_lease(const struct shim *shim, struct tfc__lease_entry *ret_lease)
 {
 	const uint64_t id = shim->command.lease;
 	off_t at = (off_t)((uint32_t)id * sizeof(*ret_lease));
@@ -68,7 +68,7 @@ struct shim_result end_decide(struct shim *shim, enum shim_event_kind kind)
 	const struct shim_event event = {.kind = kind,
 					 .now = tfc__boot_time(),
 					 .command = &shim->command,
-					 .lease = lease_read(shim, &lease) ? &lease : NULL};
+					 .lease = end_read_lease(shim, &lease) ? &lease : NULL};
 	return end_step(shim, &event);
 }
 
@@ -81,7 +81,7 @@ void end_due(struct shim *shim)
 	end_decide(shim, SHIM_TIMER);
 }
 
-static uint64_t microseconds(struct timeval time)
+static uint64_t timeval_us(struct timeval time)
 {
 	return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_usec;
 }
@@ -89,7 +89,7 @@ static uint64_t microseconds(struct timeval time)
 /*
  * The process group is killed before the leader is reaped, because its id may be reused afterwards.
  */
-static void task_died(struct shim *shim)
+static void end_task_died(struct shim *shim)
 {
 	struct rusage usage;
 	int status = 0;
@@ -102,8 +102,8 @@ static void task_died(struct shim *shim)
 	bool is_signal = WIFSIGNALED(status);
 	shim->report.reason = is_signal ? TFC__END_SIGNAL : TFC__END_CODE;
 	shim->report.status = is_signal ? WTERMSIG(status) : WEXITSTATUS(status);
-	shim->report.user_us = microseconds(usage.ru_utime);
-	shim->report.system_us = microseconds(usage.ru_stime);
+	shim->report.user_us = timeval_us(usage.ru_utime);
+	shim->report.system_us = timeval_us(usage.ru_stime);
 	shim->report.max_rss_kib = (uint64_t)usage.ru_maxrss;
 }
 
@@ -116,7 +116,7 @@ bool end_reap(struct shim *shim)
 		if (!info.si_pid)
 			break;
 		if (info.si_pid == shim->task && !shim->core.is_dead)
-			task_died(shim);
+			end_task_died(shim);
 		else
 			wait4(info.si_pid, NULL, 0, NULL);
 	}

@@ -33,7 +33,7 @@ struct clone_request {
  * exact status. Orphans become the init's children, and the kernel reaps them because the init
  * ignores SIGCHLD. No signal from inside the namespace reaches the init.
  */
-static _Noreturn void be_init(int shim, const int locks[TFC__LOCKS])
+static _Noreturn void run_init(int shim, const int locks[TFC__LOCKS])
 {
 	struct pollfd watched = {.fd = 3, .events = POLLIN};
 	unsigned next = 5;
@@ -69,7 +69,7 @@ static int write_proc_file(const char *path, const char *text)
  * user_namespaces(7): without privileges a process can map only its own uid and gid, and the gid
  * only after it has disabled setgroups.
  */
-static int make_namespace(void)
+static int isolation_make_namespace(void)
 {
 	char uid_line[64], gid_line[64];
 	snprintf(uid_line, sizeof(uid_line), "%u %u 1", geteuid(), geteuid());
@@ -84,14 +84,14 @@ static int make_namespace(void)
 	return unshare(CLONE_NEWPID);
 }
 
-static int enter_namespace(const int locks[TFC__LOCKS])
+static int isolation_enter_namespace(const int locks[TFC__LOCKS])
 {
 	int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
-	if (self < 0 || make_namespace() < 0)
+	if (self < 0 || isolation_make_namespace() < 0)
 		return errno;
 	pid_t init = fork();
 	if (init == 0)
-		be_init(self, locks);
+		run_init(self, locks);
 	int error = init < 0 ? errno : 0;
 	close(self);
 	return error;
@@ -108,20 +108,20 @@ int isolation_mount_proc(void)
 /* ---- a cgroup */
 
 /* Named after the shim's pid: whoever finds the group can check whether its shim is alive. */
-static const char *group_name(char name[16])
+static const char *isolation_group_name(char name[16])
 {
 	snprintf(name, 16, "%d", (int)getpid());
 	return name;
 }
 
-static int make_group(struct shim *shim)
+static int isolation_make_group(struct shim *shim)
 {
 	char name[16];
 	if (shim->group >= 0)
 		return 0;
 	if (!shim->has_groups)
 		return ENOTSUP;
-	if (mkdirat(TFC__SHIM_CGROUP, group_name(name), 0755) < 0 && errno != EEXIST)
+	if (mkdirat(TFC__SHIM_CGROUP, isolation_group_name(name), 0755) < 0 && errno != EEXIST)
 		return errno;
 	shim->group = openat(TFC__SHIM_CGROUP, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return shim->group < 0 ? errno : 0;
@@ -134,7 +134,7 @@ bool isolation_has_groups(void)
 
 void isolation_prepare(struct shim *shim)
 {
-	(void)make_group(shim); /* a task that needs a group gets the error later */
+	(void)isolation_make_group(shim); /* a task that needs a group gets the error later */
 }
 
 void isolation_kill(const struct shim *shim)
@@ -157,7 +157,7 @@ void isolation_end(struct shim *shim)
 		return;
 	close(shim->group);
 	shim->group = -1;
-	tfc__group_remove(TFC__SHIM_CGROUP, group_name(name));
+	tfc__group_remove(TFC__SHIM_CGROUP, isolation_group_name(name));
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", TFC__SHIM_CGROUP);
 	ssize_t len = shim->core.is_orphan ? readlink(link, path, sizeof(path) - 1) : -1;
 	if (len > 0) {
@@ -184,10 +184,10 @@ int isolation_begin(struct shim *shim, uint32_t wanted)
 		isolation_end(shim);
 	if (wanted == TFC__ISOLATION_PIDNS) {
 		shim->report.step = TFC__STEP_NAMESPACE;
-		error = enter_namespace(shim->locks);
+		error = isolation_enter_namespace(shim->locks);
 	} else if (wanted != TFC__ISOLATION_PLAIN) {
 		shim->report.step = TFC__STEP_CGROUP;
-		error = make_group(shim);
+		error = isolation_make_group(shim);
 		bool is_auto = wanted == TFC__ISOLATION_AUTO;
 		shim->isolation = is_auto && error ? TFC__ISOLATION_PLAIN : TFC__ISOLATION_CGROUP;
 		error = is_auto ? 0 : error;

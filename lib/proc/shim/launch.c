@@ -13,7 +13,7 @@
  * The array of offsets must lie inside, behind the head, which is still needed, and each offset
  * must point inside.
  */
-static char **pointers(char *base, size_t size, uint64_t at, uint64_t count)
+static char **launch_map_strings(char *base, size_t size, uint64_t at, uint64_t count)
 {
 	if (at % sizeof(uint64_t) || at < sizeof(struct tfc__launch) || at > size ||
 	    count >= (size - at) / sizeof(uint64_t))
@@ -30,7 +30,7 @@ static char **pointers(char *base, size_t size, uint64_t at, uint64_t count)
 	return strings;
 }
 
-static bool is_whole(const struct tfc__launch *head, size_t size)
+static bool launch_head_is_valid(const struct tfc__launch *head, size_t size)
 {
 	return size >= sizeof(*head) && head->magic == TFC__LAUNCH_MAGIC &&
 	       head->version == TFC__PROTOCOL_VERSION && head->size == size &&
@@ -38,7 +38,7 @@ static bool is_whole(const struct tfc__launch *head, size_t size)
 	       head->cwd < size && head->log_dir < size && head->log_name < size;
 }
 
-static bool is_inside(size_t size, uint64_t at, uint64_t count, size_t item)
+static bool launch_array_is_inside(size_t size, uint64_t at, uint64_t count, size_t item)
 {
 	return at % _Alignof(uint32_t) == 0 && at <= size && count <= (size - at) / item;
 }
@@ -75,17 +75,18 @@ int launch_map(struct shim_launch *launch)
 		return errno;
 	launch->head = (struct tfc__launch *)(void *)base;
 	launch->size = size;
-	if (!is_whole(launch->head, size))
+	if (!launch_head_is_valid(launch->head, size))
 		return EINVAL;
-	launch->argv = pointers(base, size, launch->head->argv, launch->head->argc);
-	launch->env = pointers(base, size, launch->head->env, launch->head->envc);
+	launch->argv = launch_map_strings(base, size, launch->head->argv, launch->head->argc);
+	launch->env = launch_map_strings(base, size, launch->head->env, launch->head->envc);
 	launch->cwd = base + launch->head->cwd;
 	launch->log_dir = launch->head->log_dir ? base + launch->head->log_dir : NULL;
 	launch->log_name = base + launch->head->log_name;
 	const struct tfc__launch *head = launch->head;
 	if (head->rlimits % sizeof(uint64_t) ||
-	    !is_inside(size, head->rlimits, head->rlimit_count, sizeof(*launch->rlimits)) ||
-	    !is_inside(size, head->groups, head->group_count, sizeof(*launch->groups)))
+	    !launch_array_is_inside(size, head->rlimits, head->rlimit_count,
+				    sizeof(*launch->rlimits)) ||
+	    !launch_array_is_inside(size, head->groups, head->group_count, sizeof(*launch->groups)))
 		return EINVAL;
 	launch->rlimits = (const void *)(base + head->rlimits);
 	launch->groups = (const void *)(base + head->groups);

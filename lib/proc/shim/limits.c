@@ -13,16 +13,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static rlim_t limit_of(uint64_t value)
+static rlim_t rlim_of(uint64_t value)
 {
 	return value == UINT64_MAX ? RLIM_INFINITY : (rlim_t)value;
 }
 
-static int set_rlimits(const struct shim_launch *launch, volatile struct tfc__report *report)
+static int limits_set_rlimits(const struct shim_launch *launch, volatile struct tfc__report *report)
 {
 	for (uint32_t i = 0; i < launch->head->rlimit_count; i++) {
 		const struct tfc__launch_rlimit *wanted = &launch->rlimits[i];
-		struct rlimit limit = {limit_of(wanted->soft), limit_of(wanted->hard)}, old;
+		struct rlimit limit = {rlim_of(wanted->soft), rlim_of(wanted->hard)}, old;
 		if (setrlimit((int)wanted->resource, &limit) == 0)
 			continue;
 		int error = errno;
@@ -36,7 +36,7 @@ static int set_rlimits(const struct shim_launch *launch, volatile struct tfc__re
 	return 0;
 }
 
-static int set_nice(const struct shim_launch *launch, volatile struct tfc__report *report)
+static int limits_set_nice(const struct shim_launch *launch, volatile struct tfc__report *report)
 {
 	int add = launch->head->nice;
 	report->requested = add;
@@ -49,7 +49,8 @@ static int set_nice(const struct shim_launch *launch, volatile struct tfc__repor
 	return setpriority(PRIO_PROCESS, 0, old + add) < 0 ? errno : 0;
 }
 
-static int set_oom_score(const struct shim_launch *launch, volatile struct tfc__report *report)
+static int limits_set_oom_score(const struct shim_launch *launch,
+				volatile struct tfc__report *report)
 {
 	char text[16], *end = text + sizeof(text), *begin = end;
 	int score = launch->head->oom_score_adj;
@@ -71,7 +72,7 @@ static int set_oom_score(const struct shim_launch *launch, volatile struct tfc__
 }
 
 /* The groups first: afterwards the process has no permission to change them. */
-static int set_user(const struct shim_launch *launch, volatile struct tfc__report *report)
+static int limits_set_user(const struct shim_launch *launch, volatile struct tfc__report *report)
 {
 	const struct tfc__launch *head = launch->head;
 	if (!(head->limit_flags & TFC__LIMIT_USER))
@@ -86,7 +87,7 @@ static int set_user(const struct shim_launch *launch, volatile struct tfc__repor
 
 /* ---- limits that need a cgroup: of the task and all that it starts, together */
 
-static int write_group_file(const struct shim *shim, const char *name, const char *text)
+static int limits_write_group_file(const struct shim *shim, const char *name, const char *text)
 {
 	int fd = shim->group < 0 ? -1 : openat(shim->group, name, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -106,14 +107,14 @@ int limits_group(struct shim *shim, const struct shim_launch *launch)
 		shim->report.step = TFC__STEP_MEMORY;
 		shim->report.requested = (int64_t)bytes;
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
-		error = write_group_file(shim, "memory.max", text);
+		error = limits_write_group_file(shim, "memory.max", text);
 	}
 	if (!error && milli) {
 		shim->report.step = TFC__STEP_CPUS;
 		shim->report.requested = milli;
 		/* cgroup-v2.rst: microseconds of CPU time in each period of 100,000 */
 		snprintf(text, sizeof(text), "%llu 100000", milli * 100ull);
-		error = write_group_file(shim, "cpu.max", text);
+		error = limits_write_group_file(shim, "cpu.max", text);
 	}
 	return error;
 }
@@ -126,10 +127,10 @@ int limits_apply(const struct shim_launch *launch, volatile struct tfc__report *
 		uint32_t step;
 		int (*set)(const struct shim_launch *launch, volatile struct tfc__report *report);
 	} limits[] = {
-		{TFC__STEP_NICE, set_nice},
-		{TFC__STEP_OOM_SCORE, set_oom_score},
-		{TFC__STEP_RLIMIT, set_rlimits},
-		{TFC__STEP_USER, set_user},
+		{TFC__STEP_NICE, limits_set_nice},
+		{TFC__STEP_OOM_SCORE, limits_set_oom_score},
+		{TFC__STEP_RLIMIT, limits_set_rlimits},
+		{TFC__STEP_USER, limits_set_user},
 	};
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
 		int error = limits[i].set(launch, report);

@@ -17,13 +17,13 @@
 /* Interval while a killed process has not ended. A safety net: the kernel signals each death. */
 #define SWEEP_AGAIN_MS 100
 
-static void report_to_guard(struct shim *shim, uint32_t kind)
+static void shim_send_report(struct shim *shim, uint32_t kind)
 {
 	shim->report.kind = kind;
 	send(TFC__SHIM_GUARD, &shim->report, sizeof(shim->report), MSG_NOSIGNAL);
 }
 
-static int fail_start(struct shim *shim, int error)
+static int shim_fail_start(struct shim *shim, int error)
 {
 	struct shim_result result = end_step(shim, &(struct shim_event){.kind = SHIM_NOT_STARTED,
 									.error = error});
@@ -33,11 +33,11 @@ static int fail_start(struct shim *shim, int error)
 	shim->report.time_ns = tfc__wall();
 	shim->report.log_end = shim->log.position;
 	isolation_end(shim);
-	report_to_guard(shim, TFC__MSG_EXITED);
+	shim_send_report(shim, TFC__MSG_EXITED);
 	return 1;
 }
 
-static int become_parent(struct shim *shim)
+static int shim_become_parent(struct shim *shim)
 {
 	shim->signals = tfc__helper_signals();
 	setsid();
@@ -45,7 +45,7 @@ static int become_parent(struct shim *shim)
 	return shim->signals < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ? errno : end_open(shim);
 }
 
-static int open_log(struct shim *shim, const struct shim_launch *launch)
+static int shim_open_log(struct shim *shim, const struct shim_launch *launch)
 {
 	struct tfc__log_writer *log = &shim->log;
 	log->fd = log->dir_fd = -1;
@@ -59,14 +59,14 @@ static int open_log(struct shim *shim, const struct shim_launch *launch)
 }
 
 /* 0, or an errno; the step that failed is in the report. */
-static int start(struct shim *shim, struct shim_launch *launch)
+static int shim_start_task(struct shim *shim, struct shim_launch *launch)
 {
 	int out[2] = {-1, -1}, err[2] = {-1, -1}, progress;
 	int error = launch_map(launch);
 	if (error)
 		return error;
 	shim->report.step = TFC__STEP_LOG;
-	error = open_log(shim, launch);
+	error = shim_open_log(shim, launch);
 	if (error)
 		return error;
 	shim->report.step = TFC__STEP_PIPE;
@@ -95,7 +95,7 @@ static int start(struct shim *shim, struct shim_launch *launch)
 	return 0;
 }
 
-static void obey(struct shim *shim)
+static void shim_handle_commands(struct shim *shim)
 {
 	struct tfc__command command;
 	ssize_t len;
@@ -112,7 +112,7 @@ static void obey(struct shim *shim)
 		end_decide(shim, SHIM_GUARD_GONE);
 }
 
-static int wait_ms(const struct shim *shim)
+static int shim_wait_ms(const struct shim *shim)
 {
 	if (shim->core.is_dead)
 		return SWEEP_AGAIN_MS;
@@ -124,7 +124,7 @@ static int wait_ms(const struct shim *shim)
 	return ms < INT_MAX ? (int)ms : INT_MAX;
 }
 
-static void copy_output(struct shim *shim, int *fd)
+static void shim_copy_output(struct shim *shim, int *fd)
 {
 	if (!output_read(shim, *fd)) {
 		close(*fd);
@@ -132,7 +132,7 @@ static void copy_output(struct shim *shim, int *fd)
 	}
 }
 
-static void live(struct shim *shim)
+static void shim_supervise(struct shim *shim)
 {
 	for (bool is_gone = false; !is_gone;) {
 		struct pollfd fds[] = {
@@ -144,19 +144,19 @@ static void live(struct shim *shim)
 			{.fd = shim->timer, .events = POLLIN},
 			{.fd = shim->core.is_host_gone ? -1 : TFC__SHIM_HOST, .events = POLLIN},
 		};
-		int ready = poll(fds, 7, wait_ms(shim));
+		int ready = poll(fds, 7, shim_wait_ms(shim));
 		if (ready > 0 && fds[5].revents)
 			end_due(shim);
 		if (ready > 0 && fds[2].revents)
-			copy_output(shim, &shim->out);
+			shim_copy_output(shim, &shim->out);
 		if (ready > 0 && fds[3].revents)
-			copy_output(shim, &shim->err);
+			shim_copy_output(shim, &shim->err);
 		if (ready > 0 && fds[4].revents)
 			stall_read(shim);
 		if (stall_is_due(shim))
-			report_to_guard(shim, TFC__MSG_STALLED);
+			shim_send_report(shim, TFC__MSG_STALLED);
 		if (ready > 0 && fds[1].revents)
-			obey(shim);
+			shim_handle_commands(shim);
 		if (ready > 0 && fds[6].revents)
 			end_decide(shim, SHIM_HOST_GONE);
 		if ((ready > 0 && fds[0].revents) || shim->core.is_dead) {
@@ -179,7 +179,7 @@ int main(void)
 			    .report.step = TFC__STEP_LAUNCH};
 	struct shim_launch launch = {.head = NULL};
 	shim.has_groups = isolation_has_groups();
-	int error = become_parent(&shim);
+	int error = shim_become_parent(&shim);
 	isolation_prepare(&shim);
 	if (!launch_await(&shim)) {
 		shim.core.is_orphan = true;
@@ -188,17 +188,17 @@ int main(void)
 	}
 	bool is_to_start = end_decide(&shim, SHIM_SPAWN).actions & SHIM_START;
 	if (!error && is_to_start)
-		error = start(&shim, &launch);
+		error = shim_start_task(&shim, &launch);
 	if (error || !is_to_start)
-		return fail_start(&shim, error);
+		return shim_fail_start(&shim, error);
 	launch_unmap(&launch);
 	shim.report.step = TFC__STEP_NONE;
 	shim.report.pid = shim.task;
 	shim.report.isolation = shim.isolation;
 	shim.report.time_ns = tfc__wall();
-	report_to_guard(&shim, TFC__MSG_STARTED);
+	shim_send_report(&shim, TFC__MSG_STARTED);
 	end_decide(&shim, SHIM_STARTED);
-	live(&shim);
+	shim_supervise(&shim);
 	isolation_end(&shim);
 	output_drain(&shim);
 	tfc__log_writer_close(&shim.log);
@@ -206,6 +206,6 @@ int main(void)
 	shim.report.log_dropped = shim.log.dropped;
 	shim.report.log_gap = shim.log.gap;
 	shim.report.silent_ms = end_decide(&shim, SHIM_ENDED).silent_ms;
-	report_to_guard(&shim, TFC__MSG_EXITED);
+	shim_send_report(&shim, TFC__MSG_EXITED);
 	return 0;
 }

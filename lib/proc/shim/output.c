@@ -22,7 +22,7 @@ bool output_read(struct shim *shim, int fd)
 /*
  * A process outside the task's tree may keep the pipe open, so this does not wait for end of file.
  */
-static void drain(struct shim *shim, int fd)
+static void output_drain_pipe(struct shim *shim, int fd)
 {
 	int waiting;
 	while (fd >= 0 && ioctl(fd, FIONREAD, &waiting) == 0 && waiting > 0 &&
@@ -32,6 +32,6 @@ static void drain(struct shim *shim, int fd)
 
 void output_drain(struct shim *shim)
 {
-	drain(shim, shim->out);
-	drain(shim, shim->err);
+	output_drain_pipe(shim, shim->out);
+	output_drain_pipe(shim, shim->err);
 }

@@ -14,7 +14,7 @@
  * As execvpe(3) with the task's own PATH, except that a file that is not executable code is an
  * error.
  */
-static int exec_through_path(const struct shim_launch *launch)
+static int task_exec(const struct shim_launch *launch)
 {
 	const char *name = launch->argv[0];
 	char file[PATH_MAX];
@@ -49,7 +49,7 @@ static int exec_through_path(const struct shim_launch *launch)
 }
 
 /* The report lies in memory that child and parent share. */
-static _Noreturn void give_up(volatile struct tfc__report *report, uint32_t step, int error)
+static _Noreturn void task_fail_start(volatile struct tfc__report *report, uint32_t step, int error)
 {
 	report->step = step;
 	report->status = error;
@@ -63,26 +63,26 @@ static _Noreturn void become_task(const struct shim *shim, const struct shim_lau
 	sigset_t none;
 	setpgid(0, 0);
 	if ((out > 2 && dup2(out, 1) < 0) || (err > 2 && dup2(err, 2) < 0))
-		give_up(report, TFC__STEP_PIPE, errno);
+		task_fail_start(report, TFC__STEP_PIPE, errno);
 	if (progress >= 0 && dup2(progress, TFC__PROGRESS_FD) < 0)
-		give_up(report, TFC__STEP_PIPE, errno);
+		task_fail_start(report, TFC__STEP_PIPE, errno);
 	syscall(SYS_close_range, progress >= 0 ? TFC__PROGRESS_FD + 1u : 3u, ~0u, 0u);
 	int error = shim->isolation == TFC__ISOLATION_PIDNS ? isolation_mount_proc() : 0;
 	if (error)
-		give_up(report, TFC__STEP_PROC, error);
+		task_fail_start(report, TFC__STEP_PROC, error);
 	error = limits_apply(launch, report);
 	if (error)
-		give_up(report, report->step, error);
+		task_fail_start(report, report->step, error);
 	/* After the limits, because a change of user resets this setting. In a PID namespace the
 	 * parent has no pid; there the shim's death ends the init, and with it every process. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (shim->isolation != TFC__ISOLATION_PIDNS && getppid() != pid)
 		_exit(127); /* the shim died before the line above */
 	if (chdir(launch->cwd) < 0)
-		give_up(report, TFC__STEP_CWD, errno);
+		task_fail_start(report, TFC__STEP_CWD, errno);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	give_up(report, TFC__STEP_EXEC, exec_through_path(launch));
+	task_fail_start(report, TFC__STEP_EXEC, task_exec(launch));
 }
 
 int task_start(struct shim *shim, const struct shim_launch *launch, int out, int err, int progress)

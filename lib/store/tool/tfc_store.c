@@ -30,8 +30,8 @@ struct helper {
 
 /* ---- replies; when the host is gone they are not sent, but its requests are still performed */
 
-static int reply(struct helper *helper, struct tfc__store_reply *head, const char *key,
-		 const void *data, size_t len)
+static int helper_reply(struct helper *helper, struct tfc__store_reply *head, const char *key,
+			const void *data, size_t len)
 {
 	head->key_size = key ? (uint32_t)strlen(key) + 1 : 0;
 	head->len = len;
@@ -42,77 +42,78 @@ static int reply(struct helper *helper, struct tfc__store_reply *head, const cha
 	return TFC_OK;
 }
 
-static int reply_value(void *user, const tfc_store_value *value)
+static int helper_reply_value(void *user, const tfc_store_value *value)
 {
 	struct tfc__store_reply head = {.kind = TFC__STORE_VALUE,
 					.code = value->data ? TFC_OK : TFC_EPARSE,
 					.version = value->version};
-	return reply(user, &head, value->key, value->data, (size_t)value->len);
+	return helper_reply(user, &head, value->key, value->data, (size_t)value->len);
 }
 
-static void reply_opened(struct helper *helper, int code, const tfc_error *error)
+static void helper_reply_opened(struct helper *helper, int code, const tfc_error *error)
 {
 	struct tfc__store_reply head = {.kind = TFC__STORE_OPENED,
 					.code = code,
 					.version = TFC__STORE_PROTOCOL};
 	if (code < 0)
-		reply(helper, &head, NULL, error->text, strlen(error->text));
+		helper_reply(helper, &head, NULL, error->text, strlen(error->text));
 	else
-		reply(helper, &head, NULL, helper->disk.seal_key, TFC__STORE_SEAL_SIZE);
+		helper_reply(helper, &head, NULL, helper->disk.seal_key, TFC__STORE_SEAL_SIZE);
 }
 
 /* ---- requests */
 
-static int perform_get(struct helper *helper, const char *key, tfc_error *error)
+static int helper_perform_get(struct helper *helper, const char *key, tfc_error *error)
 {
 	struct tfc__buf data = {0};
 	uint64_t version;
 	int code = tfc__disk_get(&helper->disk, key, &data, error, &version);
 	if (code == TFC_OK)
-		reply_value(helper, &(tfc_store_value){.key = key,
-						       .data = data.data,
-						       .len = data.len,
-						       .version = version});
+		helper_reply_value(helper, &(tfc_store_value){.key = key,
+							      .data = data.data,
+							      .len = data.len,
+							      .version = version});
 	tfc__buf_fini(&data);
 	return code;
 }
 
-static int perform_put(struct helper *helper, const struct tfc__store_request *request,
-		       const char *key, const void *data, tfc_error *error)
+static int helper_perform_put(struct helper *helper, const struct tfc__store_request *request,
+			      const char *key, const void *data, tfc_error *error)
 {
 	uint64_t version;
 	int code = tfc__disk_put(&helper->disk, key, data, request->len, request->version, error,
 				 &version);
 	if (code == TFC_OK)
-		reply_value(helper, &(tfc_store_value){.key = key, .data = "", .version = version});
+		helper_reply_value(helper,
+				   &(tfc_store_value){.key = key, .data = "", .version = version});
 	return code;
 }
 
-static void perform(struct helper *helper, const struct tfc__store_request *request,
-		    const char *key, const void *data)
+static void helper_perform(struct helper *helper, const struct tfc__store_request *request,
+			   const char *key, const void *data)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	int code = TFC_EINVAL;
 	switch (request->kind) {
 	case TFC__STORE_GET:
-		code = perform_get(helper, key, &error);
+		code = helper_perform_get(helper, key, &error);
 		break;
 	case TFC__STORE_LIST:
-		code = tfc__disk_list(&helper->disk, key, reply_value, helper, &error);
+		code = tfc__disk_list(&helper->disk, key, helper_reply_value, helper, &error);
 		break;
 	case TFC__STORE_PUT:
-		code = perform_put(helper, request, key, data, &error);
+		code = helper_perform_put(helper, request, key, data, &error);
 		break;
 	case TFC__STORE_REMOVE:
 		code = tfc__disk_remove(&helper->disk, key, &error);
 		break;
 	}
 	struct tfc__store_reply done = {.kind = TFC__STORE_DONE, .code = code};
-	reply(helper, &done, NULL, error.text, code < 0 ? strlen(error.text) : 0);
+	helper_reply(helper, &done, NULL, error.text, code < 0 ? strlen(error.text) : 0);
 }
 
 /* Performs all requests that have arrived completely. */
-static void perform_all(struct helper *helper)
+static void helper_perform_all(struct helper *helper)
 {
 	size_t at = 0;
 	while (helper->in.len - at >= sizeof(struct tfc__store_request)) {
@@ -122,7 +123,7 @@ static void perform_all(struct helper *helper)
 		size_t size = sizeof(request) + request.key_size + request.len;
 		if (helper->in.len - at < size)
 			break;
-		perform(helper, &request, body, body + request.key_size);
+		helper_perform(helper, &request, body, body + request.key_size);
 		at += size;
 	}
 	helper->in.len -= at;
@@ -132,7 +133,7 @@ static void perform_all(struct helper *helper)
 
 /* ---- the loop */
 
-static ssize_t receive_requests(struct helper *helper, int fd, bool is_socket)
+static ssize_t helper_receive_requests(struct helper *helper, int fd, bool is_socket)
 {
 	char *end = tfc__buf_reserve(&helper->in, CHUNK);
 	if (!end)
@@ -145,7 +146,7 @@ static ssize_t receive_requests(struct helper *helper, int fd, bool is_socket)
 
 /* Serves the host until its end. Then performs the requests that it sent before, and those that it
  * could not send any more. */
-static void serve(struct helper *helper)
+static void helper_serve(struct helper *helper)
 {
 	struct pollfd fds[2] = {{.fd = TFC__STORE_SOCKET, .events = POLLIN},
 				{.fd = TFC__STORE_PIDFD, .events = POLLIN}};
@@ -154,18 +155,18 @@ static void serve(struct helper *helper)
 			continue;
 		if (fds[1].revents)
 			break;
-		ssize_t n = receive_requests(helper, TFC__STORE_SOCKET, true);
+		ssize_t n = helper_receive_requests(helper, TFC__STORE_SOCKET, true);
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 			break;
-		perform_all(helper);
+		helper_perform_all(helper);
 	}
 	helper->is_host_gone = true;
-	while (receive_requests(helper, TFC__STORE_SOCKET, true) > 0)
+	while (helper_receive_requests(helper, TFC__STORE_SOCKET, true) > 0)
 		;
 	lseek(TFC__STORE_UNSENT, 0, SEEK_SET);
-	while (receive_requests(helper, TFC__STORE_UNSENT, false) > 0)
+	while (helper_receive_requests(helper, TFC__STORE_UNSENT, false) > 0)
 		;
-	perform_all(helper);
+	helper_perform_all(helper);
 }
 
 int main(int argc, char **argv)
@@ -182,9 +183,9 @@ int main(int argc, char **argv)
 	umask(077);
 	int code = tfc__disk_open(&helper.disk, argv[1], (pid_t)strtol(argv[2], NULL, 10),
 				  &tfc__disk_calls, &error);
-	reply_opened(&helper, code, &error);
+	helper_reply_opened(&helper, code, &error);
 	if (code == TFC_OK)
-		serve(&helper);
+		helper_serve(&helper);
 	tfc__disk_close(&helper.disk);
 	tfc__buf_fini(&helper.in);
 	/* A SIGCONT discards the SIGSTOP with which a leak checker stops the process at its exit:

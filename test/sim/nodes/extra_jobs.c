@@ -258,13 +258,14 @@ static void on_jobs(void *user, const tfc_reply *reply)
 static void list_jobs(void *user, uint64_t number)
 {
 	tfc_gateway *gateway = NULL;
-	if (!sim.is_waiting && sim_clients_are_done())
+	is_closing |= !sim.is_waiting && sim_clients_are_done();
+	/* An open request may still change the list. */
+	if (!sim.is_waiting && is_closing && sim_requests_are_answered())
 		gateway = sim_visit_node((uint32_t)(sim.seed % SIM_NODES));
 	if (!gateway) {
 		sim_at(sim.now + SIM_SECOND, list_jobs, NULL, 0);
 		return;
 	}
-	is_closing = true;
 	if (tfc_gateway_jobs(gateway, NULL, on_jobs, NULL, NULL) < 0)
 		sim_broken("a request is taken", "jobs");
 	sim_leave();

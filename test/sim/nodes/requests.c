@@ -118,7 +118,7 @@ static void judge_ended_job(const struct sim_request *request, const tfc_reply *
 	json_decref(job);
 }
 
-static void judge_answer(const struct sim_request *request, const tfc_reply *reply)
+static void judge_response(const struct sim_request *request, const tfc_reply *reply)
 {
 	bool is_change = request->verb == DRAIN || request->verb == SUBMIT ||
 			 request->verb == STOP || request->verb == FORGET;
@@ -149,7 +149,7 @@ static void on_reply(void *user, const tfc_reply *reply)
 	if (reply->code == TFC_ECANCELED && !request->is_canceled)
 		sim_broken("what nobody canceled is not canceled", "%s", reply->error->text);
 	request->op = NULL;
-	judge_answer(request, reply);
+	judge_response(request, reply);
 }
 
 /* A process that stands still, or has just gone on, answers later. */
@@ -372,16 +372,24 @@ void sim_requests_calm(void)
 	sim_extra_calm();
 }
 
+bool sim_requests_are_answered(void)
+{
+	for (uint32_t i = 0; i < sim_request_count; i++)
+		if (sim_requests[i].op && !sim_requests[i].host->is_dead)
+			return false;
+	return true;
+}
+
 bool sim_requests_are_done(void)
 {
 	for (uint32_t i = 0; i < sim_request_count; i++) {
 		const struct sim_request *request = &sim_requests[i];
 		/* one that is paused keeps logs open until it has read them */
 		bool is_following = request->sub && !request->is_ended && !request->is_behind_end;
-		if ((request->op || is_following) && !request->host->is_dead)
+		if (is_following && !request->host->is_dead)
 			return false;
 	}
-	return sim_extra_are_done();
+	return sim_requests_are_answered() && sim_extra_are_done();
 }
 
 void sim_requests_count(uint64_t *ret_made, uint64_t *ret_answered)

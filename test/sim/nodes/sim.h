@@ -211,7 +211,8 @@ void sim_store_kill_helper(struct sim_store *store, uint64_t until, bool *ret_hi
 uint64_t sim_store_opens_at(const struct sim_store *store); /* now, or when its disk answers */
 bool sim_store_may_refuse(const struct sim_store *store);   /* to be opened */
 uint32_t sim_store_failed_removals(const struct sim_store *store); /* answered so, or not at all */
-uint32_t sim_store_jobs(const struct sim_store *store);            /* job records, of any state */
+uint32_t sim_store_unreported_removals(const struct sim_store *store); /* of these: carried out */
+uint32_t sim_store_jobs(const struct sim_store *store); /* job records, of any state */
 
 /* ---- machine.c */
 
@@ -250,6 +251,7 @@ bool sim_job_is_ready_on_listen(void);
 void sim_requests_begin(uint64_t mask); /* draws them */
 uint64_t sim_requests_over(void);       /* when they change nothing any more */
 void sim_requests_calm(void);           /* what is done at sim.calm_at */
+bool sim_requests_are_answered(void);   /* those of hosts that are alive */
 bool sim_requests_are_done(void);
 void sim_requests_report(void);
 void sim_requests_count(uint64_t *ret_made, uint64_t *ret_answered); /* adds */

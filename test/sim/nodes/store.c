@@ -77,6 +77,7 @@ struct sim_store {
 	int32_t code;         /* of the first one, or of opening */
 	struct disk_fault killer;
 	uint32_t failed_removals;
+	uint32_t unreported_removals; /* of these: made, and then the helper was killed */
 
 	/* its host */
 	struct sim_host *host; /* NULL: none has it */
@@ -409,10 +410,15 @@ static void open_disk(struct sim_store *store)
 static void kill_helper(struct sim_store *store)
 {
 	uint64_t how_far = sim_draw(3);
-	if (store->helper == HELPER_WORKING && how_far > 0)
+	bool is_made = store->helper == HELPER_SYNCING;
+	if (store->helper == HELPER_WORKING && how_far > 0) {
 		do_request(store, store->head);
+		is_made = true;
+	}
 	if (store->helper >= HELPER_WORKING && how_far > 1)
 		sync_changes(store);
+	if (is_made && store->code == TFC_OK && store->head->kind == REMOVE)
+		store->unreported_removals++;
 	sim_note("store: the helper is killed");
 	end_helper(store, store->host ? HELPER_DEAD : HELPER_NONE);
 }
@@ -524,7 +530,7 @@ static bool is_answered(const struct sim_store *store)
 	return !store->done;
 }
 
-static int wait_answer(void *backend, int timeout_ms)
+static int wait_response(void *backend, int timeout_ms)
 {
 	return wait_until(backend, is_answered, sim.now + (uint64_t)timeout_ms * SIM_MS);
 }
@@ -563,7 +569,7 @@ int tfc__store_open_local(tfc_ctx *ctx, const char *path, tfc_error *error,
 					  .remove = remove_keys,
 					  .close = close_store};
 	struct sim_store *store = sim.kernel->store;
-	const struct tfc__store_kind kind = {.seal_key = store->seal_key, .wait = wait_answer};
+	const struct tfc__store_kind kind = {.seal_key = store->seal_key, .wait = wait_response};
 	/* The helper of the incarnation before has the lock until it ends. */
 	if (wait_until(store, is_unlocked, sim.now + LOCK_WAIT) < 0)
 		return tfc__fail(error, TFC_EBUSY, "store", 0, "state directory %s is in use",
@@ -645,6 +651,11 @@ bool sim_store_may_refuse(const struct sim_store *store)
 uint32_t sim_store_failed_removals(const struct sim_store *store)
 {
 	return store->failed_removals;
+}
+
+uint32_t sim_store_unreported_removals(const struct sim_store *store)
+{
+	return store->unreported_removals;
 }
 
 uint32_t sim_store_jobs(const struct sim_store *store)

@@ -1,5 +1,5 @@
-/* gateway: what nodes answer is written as the code before the tables wrote it, except that what is
- * empty is left out. */
+/* gateway: the responses of nodes are written as the code before the tables wrote them, except that
+ * what is empty is left out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,6 +39,20 @@ static void jobs_match_by_name_and_prefix(void **state)
 	golden_expect_message(&tfc__matches_fields, &matches, golden, golden);
 }
 
+static void several_jobs_of_a_name_have_not_ended(void **state)
+{
+	static const char golden[] =
+		"83a46e616d65b030303030303030306465616462656566a56e616d657302a86e616d655f"
+		"696473d922303030303030303064656164626565302c2030303030303030306465616462"
+		"656566";
+	const struct tfc__matches matches = {
+		.by_name = "00000000deadbeef",
+		.names = 2,
+		.name_ids = "00000000deadbee0, 00000000deadbeef",
+	};
+	golden_expect_message(&tfc__matches_fields, &matches, golden, golden);
+}
+
 static void a_node_identifies_itself(void **state)
 {
 	static const char golden[] =
@@ -54,6 +68,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_job_matches),
 		cmocka_unit_test(jobs_match_by_name_and_prefix),
+		cmocka_unit_test(several_jobs_of_a_name_have_not_ended),
 		cmocka_unit_test(a_node_identifies_itself),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,120 @@
+/* `tfc_run describe`: a job and its tasks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+#include "options.h"
+#include "table.h"
+
+/* `text`, or "-" for an empty one. */
+static const char *or_dash(const char *text)
+{
+	return *text ? text : "-";
+}
+
+static void describe_tasks(const tfc_job_info *job, struct text *text)
+{
+	static const char *const heads[] = {"TASK",    "NODE",  "ADDRESS",       "PID",
+					    "ATTEMPT", "STATE", "RESTARTS LEFT", NULL};
+	struct table table;
+	const tfc_job_task *task;
+	table_begin(&table, heads);
+	for (uint32_t i = 0; (task = tfc_job_info_task(job, i)); i++) {
+		table_add(&table, "%s/%u", task->task_type, task->task_index);
+		table_add(&table, "%s", or_dash(task->node));
+		table_add(&table, "%s", or_dash(task->address));
+		table_add(&table, task->pid ? "%d" : "-", task->pid);
+		table_add(&table, "%u", task->attempt);
+		table_add(&table, "%s%s%s", tfc_task_state_name(task->state),
+			  *task->activity ? ": " : "", task->activity);
+		table_add(&table, task->restarts_left == UINT32_MAX ? "-" : "%u",
+			  task->restarts_left);
+	}
+	char *lines = table_end(&table);
+	text_add(text, "\n%s", lines);
+	free(lines);
+}
+
+/* The address of its TensorBoard, and the latest failed attempts of its tasks. */
+static void describe_more(const tfc_job_info *job, struct text *text)
+{
+	const tfc_job_task *task;
+	bool has_head = false;
+	for (uint32_t i = 0; (task = tfc_job_info_task(job, i)); i++)
+		if (strcmp(task->task_type, "tensorboard") == 0 && task->state == TFC_TASK_READY) {
+			text_add(text, "\n");
+			text_add_line(text, "TensorBoard: http://%s/", task->address);
+		}
+	for (uint32_t i = 0; (task = tfc_job_info_task(job, i)); i++) {
+		const tfc_attempt_end *end = task->last_end;
+		if (!end || (end->reason == TFC_END_EXIT && end->exit_code == 0) ||
+		    end->task_state == TFC_TASK_STOPPED)
+			continue;
+		if (!has_head)
+			text_add(text, "\nLast failures:\n");
+		has_head = true;
+		text_add_line(text, "  %s/%u#%u%s%s: %s", task->task_type, task->task_index,
+			      end->attempt, *end->node ? " on " : "", end->node,
+			      *end->text ? end->text : tfc_end_reason_name(end->reason));
+	}
+}
+
+static int print_description(void *user, const tfc_reply *reply)
+{
+	const tfc_job_info *job = reply->job;
+	struct text text = {.data = NULL};
+	char age[DURATION_SIZE];
+	duration_text(job->age_ms, age);
+	text_add_line(&text, "%-11s %s", "job", job->job);
+	if (*job->name)
+		text_add_line(&text, "%-11s %s", "name", job->name);
+	text_add_line(&text, "%-11s %s", "state", tfc_job_state_name(job->state));
+	if (*job->text)
+		text_add_line(&text, "%-11s %s", "", job->text);
+	text_add_line(&text, "%-11s %s", "age", age);
+	text_add_line(&text, "%-11s %u", "generation", job->generation);
+	text_add_line(&text, "%-11s %s (epoch %llu)", "maintainer", job->maintainer,
+		      (unsigned long long)job->epoch);
+	describe_tasks(job, &text);
+	describe_more(job, &text);
+	int status = print_text(text.data);
+	free(text.data);
+	return status;
+}
+
+static int print_description_json(void *user, const tfc_reply *reply)
+{
+	return print_line(reply->text);
+}
+
+static int describe_job(struct client *client, const char *name, bool is_json)
+{
+	struct response response = {.handle = is_json ? print_description_json : print_description};
+	int begun = tfc_gateway_describe(client->gateway, name, NULL, client_on_reply, &response,
+					 NULL);
+	return client_await(client, begun, &response) < 0 ? RUN_FAILED : response.status;
+}
+
+int describe_main(int argc, char **argv)
+{
+	static const struct option own[] = {
+		{"json", NULL, "print everything as one JSON object", set_flag, .at = 0},
+	};
+	struct client client = {.ctx = NULL};
+	bool is_json = false;
+	struct command_line line = {
+		.command = "describe",
+		.usage = "usage: tfc_run describe [--gateway G] JOB [--json]\n\n"
+			 "Shows a job and its tasks.",
+		.tables = {OPTION_TABLE(own, &is_json), GATEWAY_OPTION_TABLE(&client.options)},
+		.operands = {"JOB"},
+		.least = 1,
+		.most = 1,
+	};
+	int status;
+	if (client_begin(&client, &line, argc, argv, &status))
+		status = describe_job(&client, line.words[0], is_json);
+	client_end(&client);
+	options_end(&line);
+	return status;
+}
