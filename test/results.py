@@ -19,10 +19,16 @@ def read(path):
             yield f"{run}: {result['name']}", result
 
 
+def is_of_success(line):
+    """Whether the line only says that one function of the test succeeded (unittest, cmocka)."""
+    return line.endswith("... ok") or line.startswith(("[ RUN      ]", "[       OK ]"))
+
+
 def show(name, result):
     text = result.get("stdout", "") + result.get("stderr", "")
     print(f"FAIL {name} ({result['result'].lower()}, {result.get('duration', 0):.1f} s)")
-    for line in text.splitlines()[-SHOWN_LINES:]:
+    lines = [line for line in text.splitlines() if not is_of_success(line)]
+    for line in lines[-SHOWN_LINES:]:
         print(f"    {line}")
 
 
