@@ -14,8 +14,9 @@ static const char *or_dash(const char *text)
 
 static void describe_tasks(const tfc_job_info *job, struct text *text)
 {
-	static const char *const heads[] = {"TASK",    "NODE",  "ADDRESS",       "PID",
-					    "ATTEMPT", "STATE", "RESTARTS LEFT", NULL};
+	static const char *const heads[] = {"TASK",          "NODE",         "ADDRESS",
+					    "PID",           "ATTEMPT",      "STATE",
+					    "RESTARTS LEFT", "STALLS AFTER", NULL};
 	struct table table;
 	const tfc_job_task *task;
 	table_begin(&table, heads);
@@ -29,6 +30,7 @@ static void describe_tasks(const tfc_job_info *job, struct text *text)
 			  *task->activity ? ": " : "", task->activity);
 		table_add(&table, task->restarts_left == UINT32_MAX ? "-" : "%u",
 			  task->restarts_left);
+		table_add(&table, task->stall_ms ? "%.7g s" : "-", (double)task->stall_ms / 1e3);
 	}
 	char *lines = table_end(&table);
 	text_add(text, "\n%s", lines);

@@ -64,6 +64,8 @@ static void print_plan(const tfc_task_plan *plan)
 		putchar(' ');
 		print_word(*word);
 	}
+	if (plan->stall_ms)
+		printf("\n  stall: after %.7g s without output", plan->stall_ms / 1e3);
 	printf("\n  env:  %u variables as in this environment, and\n", plan->inherited_count);
 	for (const char *const *pair = plan->env; *pair; pair++) {
 		char *shown = printable(*pair, "");

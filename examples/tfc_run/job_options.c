@@ -118,7 +118,7 @@ const struct option job_options[] = {
 	{"pending-deadline", "S", "seconds within which every task must have a node (0: no limit)",
 	 KEY("pending_deadline_s")},
 	{"deadline", "S", "seconds within which the job must end (0: no limit)", KEY("deadline_s")},
-	{"stall", "S", "seconds without output or progress that count as a stall (0: none)",
+	{"stall", "S", "seconds without output or progress that count as a stall (auto; 0: none)",
 	 KEY("stall_s")},
 	{"on-stall", "WHAT", "what to do about a stall: report, stacks or restart", KEY("on_stall"),
 	 .values = "report,stacks,restart"},

@@ -113,6 +113,9 @@ typedef struct tfc_job_task {
 	uint64_t started_ns;    /* when the program of its latest attempt started; 0: not yet */
 	const char *activity; /* what its processes do, for people, or ""; of the first 128 tasks */
 	const tfc_attempt_end *last_end; /* of its latest ended attempt; NULL: none has ended */
+	/* It stalls after so many milliseconds without a sign of life (the job key stall_s); 0:
+	 * never. */
+	uint64_t stall_ms;
 } tfc_job_task;
 
 /* A job. Of a damaged one only job, state, maintainer and text are known. */
@@ -213,6 +216,7 @@ typedef struct tfc_task_plan {
 	const char *const *env;
 	uint32_t port;            /* 0: none */
 	uint32_t inherited_count; /* variables that it has unchanged from the node */
+	uint64_t stall_ms;        /* as in tfc_job_task */
 } tfc_task_plan;
 
 /* What the tasks of a job would be given, for tfc_explanation_task. */

@@ -66,6 +66,7 @@ static int plan_task(struct agent_task *task, const struct tfc__agent_place *pla
 		.address = task->address ? task->address : "",
 		.port = task->port,
 		.cwd = cwd,
+		.stall_ms = tfc__stall_ms(task),
 	};
 	task->attempt = task->generation = 1;
 	int code = cwd ? tfc__render_argv(task, spec, &argv, task->error)

@@ -31,11 +31,7 @@ static bool is_quiet_role(const struct agent_task *task)
 
 uint32_t tfc__stall_ms(const struct agent_task *task)
 {
-	double seconds = task->role->stall_s >= 0 ? task->role->stall_s
-						  : task->job->info.job->stall_s;
-	if (seconds <= 0)
-		return 0;
-	return seconds * 1000 < 1 ? 1 : seconds < 4e6 ? (uint32_t)(seconds * 1000) : UINT32_MAX;
+	return tfc__role_stall_ms(task->job->info.job, task->role);
 }
 
 /* Whether a silence is a new one, or has doubled since it was last reported. */

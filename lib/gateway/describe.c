@@ -135,7 +135,9 @@ static void describe_task(const struct tfc__record *record, uint32_t number, str
 		.activity = activity,
 		.restarts_left = UINT32_MAX,
 	};
-	info.task_type = tfc__job_task_role(record->job, number, &info.task_index)->name;
+	const struct tfc__role *role = tfc__job_task_role(record->job, number, &info.task_index);
+	info.task_type = role->name;
+	info.stall_ms = tfc__role_stall_ms(record->job, role);
 	if (maintainer && !record->is_ended)
 		info.restarts_left = tfc__core_budget_left(tfc__maintainer_core(maintainer), number,
 							   tfc__now());

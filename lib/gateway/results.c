@@ -113,6 +113,8 @@ static const struct tfc__field task_rows[] = {
 	TASK("rl", TFC__UINT, restarts_left, TFC__V0_3, .json = "restarts_left",
 	     .shown_if_set = ANY),
 	TASK("ac", TFC__STRING, activity, TFC__V0_3, .json = "doing", .shown_if_set = ANY),
+	TASK("stall", TFC__UINT, stall_ms, TFC__V0_3, .json = "stall_s", .shown = ANY,
+	     .show = show_seconds),
 	TASK("end", TFC__MESSAGE, last_end, TFC__V0_3, .json = "last_end", .shown_if_set = ANY,
 	     .nested = &end_fields),
 };
@@ -269,6 +271,8 @@ static const struct tfc__field plan_rows[] = {
 	PLAN("argv", TFC__LINES, argv, TFC__V0_3, .json = "argv", .shown = ANY),
 	PLAN("env", TFC__LINES, env, TFC__V0_3, .json = "env", .shown = ANY, .show = show_pairs),
 	PLAN("inherited", TFC__UINT, inherited_count, TFC__V0_3, .json = "inherited", .shown = ANY),
+	PLAN("stall", TFC__UINT, stall_ms, TFC__V0_3, .json = "stall_s", .shown = ANY,
+	     .show = show_seconds),
 };
 static const tfc_task_plan no_plan = {.size = sizeof(no_plan),
 				      .task_type = "",

@@ -6,6 +6,8 @@
 #include "base/buf.h"
 #include "job/job_apply.h"
 
+#define STALL_AUTO_S 300
+
 int tfc_job_new(tfc_job **ret_job)
 {
 	if (!ret_job)
@@ -123,6 +125,32 @@ enum tfc_strategy tfc__job_strategy(const tfc_job *job)
 		return (enum tfc_strategy)job->strategy;
 	const struct tfc__role *ps = tfc__job_role(job, "ps");
 	return ps && ps->count ? TFC_STRATEGY_PARAMETER_SERVER : TFC_STRATEGY_MULTI_WORKER_MIRRORED;
+}
+
+/* "auto": whether the output of the role's tasks shows the progress of the job. */
+static bool role_is_watched(const tfc_job *job, const struct tfc__role *role)
+{
+	if (job->on_stall != TFC__STALL_REPORT || role->is_server)
+		return false;
+	switch (tfc__job_strategy(job)) {
+	case TFC_STRATEGY_MULTI_WORKER_MIRRORED:
+		return strcmp(role->name, "chief") == 0 || strcmp(role->name, "worker") == 0;
+	case TFC_STRATEGY_PARAMETER_SERVER:
+		return strcmp(role->name, "chief") == 0;
+	default:
+		return false;
+	}
+}
+
+uint32_t tfc__role_stall_ms(const tfc_job *job, const struct tfc__role *role)
+{
+	double seconds = role->stall_s >= 0           ? role->stall_s
+			 : job->stall_s >= 0          ? job->stall_s
+			 : role_is_watched(job, role) ? STALL_AUTO_S
+						      : 0;
+	if (seconds <= 0)
+		return 0;
+	return seconds * 1000 < 1 ? 1 : seconds < 4e6 ? (uint32_t)(seconds * 1000) : UINT32_MAX;
 }
 
 const char *const tfc__role_names[] = {"chief",       "worker", "ps", "evaluator",

@@ -99,7 +99,7 @@ struct tfc_job {
 	double deadline_s;           /* 0: none */
 	double pending_deadline_s;   /* 0: none */
 	uint32_t topology;           /* enum tfc__topology */
-	double stall_s;              /* seconds without a sign of life until a stall; 0: never */
+	double stall_s;              /* see tfc__role_stall_ms; -1: auto, 0: never */
 	uint32_t on_stall;           /* enum tfc__on_stall */
 	uint32_t isolation;          /* enum tfc_isolation (process.h) */
 	uint32_t placement;          /* enum tfc__placement */
@@ -152,6 +152,14 @@ bool tfc__role_has_port(const tfc_job *job, const struct tfc__role *role);
 /* Whether the role's tasks are ready when they listen, as TensorFlow's are; otherwise they are
  * ready when they run. */
 bool tfc__role_is_ready_on_listen(const tfc_job *job, const struct tfc__role *role);
+
+/*
+ * A task of the role has stalled when it has given no sign of life for so many milliseconds; 0:
+ * never. "auto" is 300 s for chief and workers of a mirrored job, and for the chief of a
+ * parameter-server job, unless they run TensorFlow's own server. It only reports: with another
+ * on_stall it is 0.
+ */
+uint32_t tfc__role_stall_ms(const tfc_job *job, const struct tfc__role *role);
 
 /* Tasks are numbered across the roles, in order. The number of tasks; tfc__job_task_role returns
  * the role of a task. */

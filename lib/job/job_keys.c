@@ -119,7 +119,7 @@ static const struct tfc__json_key job_keys[] = {
 	SECONDS_OR_AUTO("start_deadline_s", struct tfc_job, start_deadline_s),
 	SECONDS("deadline_s", struct tfc_job, deadline_s, 0),
 	CHOICE("topology", struct tfc_job, topology, topologies),
-	SECONDS("stall_s", struct tfc_job, stall_s, 0),
+	SECONDS_OR_AUTO("stall_s", struct tfc_job, stall_s),
 	CHOICE("on_stall", struct tfc_job, on_stall, on_stalls),
 	CHOICE("isolation", struct tfc_job, isolation, isolations),
 	CHOICE("placement.policy", struct tfc_job, placement, placements),

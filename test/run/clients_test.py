@@ -147,13 +147,13 @@ class CommandsTest(ClientsTest):
 
     def test_describe_shows_tasks_and_failures(self):
         job = self.start_job("[ $TFC_ATTEMPT = 2 ] || kill -9 $$; exec sleep 100", "--restart",
-                             "5")
+                             "5", "--stall", "7")
         harness.wait_until(lambda: self.describe(job)["tasks"][0]["attempt"] == 2,
                            "the second attempt")
         self.await_ready(job)
         text = self.ask("describe", job).out.decode()
         for pattern in (f"job +{job}", "state +running", r"maintainer +a \(epoch 1\)",
-                        "worker/0 +a +- +[0-9]+ +2 +ready +4",
+                        "worker/0 +a +- +[0-9]+ +2 +ready +4 +7 s\n",
                         "Last failures:\n  worker/0#1 on a: worker/0 died of SIGKILL"):
             self.assertRegex(text, pattern)
         self.ask("stop", "--kill", "--wait", job)

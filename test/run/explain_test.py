@@ -34,6 +34,15 @@ class ExplainTest(harness.RunTest):
         self.assertEqual(cluster["worker"], [plan[f"worker/{i}"]["address"] for i in (0, 1)])
         self.assertFalse(os.path.exists(mark))
 
+    def test_it_shows_which_tasks_are_watched_for_stalls(self):
+        job = ("--worker", "1", "--ps", "1", "--", "true")
+        self.assertEqual({name: task["stall_s"] for name, task in self.plan(*job).items()},
+                         {"chief/0": 300, "worker/0": 0, "ps/0": 0})
+        self.assertEqual({task["stall_s"] for task in self.plan("--stall", "0.5", *job).values()},
+                         {0.5})
+        text = self.run_local("--explain", *job).out.decode()
+        self.assertEqual(text.count("  stall: after 300 s without output\n"), 1)
+
     def test_it_is_what_a_task_then_gets(self):
         args = ("--host", "127.0.0.1", "--ports", f"{self.first_port}-{self.first_port}",
                 "--env", "A=b", "--")

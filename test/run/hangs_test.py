@@ -60,7 +60,7 @@ class HangsTest(harness.RunTest):
                 run, told = self.stall("--grace", "1", "--", "sh", "-c", script)
                 self.interrupt(run)
                 self.assertEqual((told["task"], told["state"]), ("worker/0", "ready"))
-                self.assertRegex(told["text"], r"^worker/0 has been silent for [\d.]+ s: " + what)
+                self.assertRegex(told["text"], r"^worker/0 has had no output for [\d.]+ s: " + what)
 
     def test_all_stacks_are_in_the_log_before_the_stall_is_reported(self):
         run, told = self.stall("--on-stall", "stacks", "--", *self.python(HANG), stall="1")
@@ -112,8 +112,10 @@ class HangsTest(harness.RunTest):
                              "for i in 1 2 3 4 5 6 7 8; do sleep 0.25; echo >&$TFC_PROGRESS_FD; "
                              "done")
         self.assertEqual((run.status, self.stalls(run)), (0, []))
-        run = self.run_local("--", "sh", "-c", "echo ${TFC_PROGRESS_FD-none}")
-        self.assertEqual(run.lines(), ["[worker/0] none"])
+        for args, descriptor in ((["--stall", "0"], "none"), (["--strategy", "none"], "none"),
+                                 ([], "3")):
+            run = self.run_local(*args, "--", "sh", "-c", "echo ${TFC_PROGRESS_FD-none}")
+            self.assertEqual(run.lines(), [f"[worker/0] {descriptor}"])
 
     def test_servers_are_silent_by_nature_and_stall_only_when_stopped(self):
         """The chief speaks for three stall times, then stops the worker; the ps never speaks."""

@@ -94,9 +94,10 @@ static void a_stall_visits_one_task(void **state)
 	sim_expect(&s, "stacks shard/999 #1 before its end\n"
 		       "stacks shard/0 #1 before its end\n");
 	sim_stacked(&s, "shard/999", "");
-	sim_expect(&s, "task shard/999 #1 ready stalled: shard/999 has been silent for 5 s: idle; "
-		       "restarting it (1 of 3 restarts in 600 s)\n"
-		       "stop shard/999 #1 1s\n");
+	sim_expect(&s,
+		   "task shard/999 #1 ready stalled: shard/999 has had no output for 5 s: idle; "
+		   "restarting it (1 of 3 restarts in 600 s)\n"
+		   "stop shard/999 #1 1s\n");
 	sim_signal(&s, "shard/0", 9);
 	sim_expect(&s, "task shard/0 #1 failed signal 9: shard/0 died of SIGKILL; restarting it "
 		       "(1 of 3 restarts in 600 s)\n"

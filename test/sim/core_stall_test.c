@@ -26,11 +26,16 @@ static void stall_is_reported_and_nothing_else(void **state)
 	struct sim s;
 	sim_mirrored_up(&s);
 	sim_stalled(&s, "worker/1", 5000, "stopped (SIGSTOP)");
-	sim_expect(&s, "task worker/1 #1 ready stalled: worker/1 has been silent for 5 s: stopped "
-		       "(SIGSTOP)\n");
+	sim_expect(&s,
+		   "task worker/1 #1 ready stalled: worker/1 has had no output for 5 s: stopped "
+		   "(SIGSTOP)\n");
 	sim_stalled(&s, "worker/1", 10000, "stopped (SIGSTOP)");
-	sim_expect(&s, "task worker/1 #1 ready stalled: worker/1 has been silent for 10 s: stopped "
-		       "(SIGSTOP)\n");
+	sim_expect(&s,
+		   "task worker/1 #1 ready stalled: worker/1 has had no output for 10 s: stopped "
+		   "(SIGSTOP)\n");
+	sim_stalled(&s, "worker/1", 1200499, "idle");
+	sim_expect(&s, "task worker/1 #1 ready stalled: worker/1 has had no output for 1200 s: "
+		       "idle\n");
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
 	sim_fini(&s);
 }
@@ -46,7 +51,7 @@ static void stacks_are_written_before_the_stall_is_reported(void **state)
 	sim_stalled(&s, "worker/1", 10000, "idle"); /* it is being inspected */
 	sim_expect(&s, "");
 	sim_stacked(&s, "worker/1", "its stacks are in its log");
-	sim_expect(&s, "task worker/1 #1 ready stalled: worker/1 has been silent for 5 s: idle; "
+	sim_expect(&s, "task worker/1 #1 ready stalled: worker/1 has had no output for 5 s: idle; "
 		       "its stacks are in its log\n");
 	sim_stalled(&s, "worker/1", 20000, "idle");
 	sim_expect(&s, "stacks worker/1 #1\n");
@@ -94,11 +99,12 @@ static void stalled_task_restarts_alone(void **state)
 	parameter_server_up(&s);
 	sim_stalled(&s, "worker/0", 5000, "stopped (SIGSTOP)");
 	sim_stacked(&s, "worker/0", "its stacks are in its log");
-	sim_expect(&s, "stacks worker/0 #1 before its end\n"
-		       "task worker/0 #1 ready stalled: worker/0 has been silent for 5 s: stopped "
-		       "(SIGSTOP); its stacks are in its log; restarting it (1 of 3 restarts in "
-		       "600 s)\n"
-		       "stop worker/0 #1 1s\n");
+	sim_expect(&s,
+		   "stacks worker/0 #1 before its end\n"
+		   "task worker/0 #1 ready stalled: worker/0 has had no output for 5 s: stopped "
+		   "(SIGSTOP); its stacks are in its log; restarting it (1 of 3 restarts in "
+		   "600 s)\n"
+		   "stop worker/0 #1 1s\n");
 	sim_signal(&s, "worker/0", 9);
 	sim_expect(&s, "task worker/0 #1 failed stalled 9: worker/0 died of SIGKILL\n"
 		       "launch worker/0 #2 g1\n");
@@ -128,10 +134,10 @@ static void stalled_group_restarts_after_the_stacks_of_all(void **state)
 	sim_inspected(&s, "worker/1", TFC__ACTIVITY_OWN_WORK, 4500,
 		      "in spin (train.py:3); its stacks are in its log");
 	sim_expect(&s,
-		   "task worker/1 #1 ready stalled: worker/1 has been silent for 5 s: works; "
+		   "task worker/1 #1 ready stalled: worker/1 has had no output for 5 s: works; "
 		   "in spin (train.py:3); its stacks are in its log; restarting the group (1 of 3 "
 		   "restarts in 600 s)\n"
-		   "job restarting g1: worker/1 has been silent for 5 s: works; "
+		   "job restarting g1: worker/1 has had no output for 5 s: works; "
 		   "in spin (train.py:3); its stacks are in its log; restarting the group (1 of 3 "
 		   "restarts in 600 s)\n"
 		   "stop worker/0 #1 1s\n"
@@ -200,15 +206,16 @@ static void group_of_which_nobody_can_be_named_ends_without_a_decider(void **sta
 	sim_stacked(&s, "worker/0", "");
 	s.trace.len = 0;
 	sim_stacked(&s, "worker/1", "");
-	sim_expect(&s, "job stopping g1: worker/0 has been silent for 5 s: idle; cannot tell which "
-		       "member of its group hangs\n"
-		       "stop worker/0 #1 1s\n"
-		       "stop worker/1 #1 1s\n");
+	sim_expect(&s,
+		   "job stopping g1: worker/0 has had no output for 5 s: idle; cannot tell which "
+		   "member of its group hangs\n"
+		   "stop worker/0 #1 1s\n"
+		   "stop worker/1 #1 1s\n");
 	sim_signal(&s, "worker/0", 9);
 	sim_signal(&s, "worker/1", 9);
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_FAILED);
 	tfc__buf_add(&s.trace, "", 1);
-	assert_non_null(strstr(s.trace.data, "end failed stalled 0: worker/0 has been silent"));
+	assert_non_null(strstr(s.trace.data, "end failed stalled 0: worker/0 has had no output"));
 	sim_fini(&s);
 }
 
@@ -226,10 +233,11 @@ static void coordinator_that_waits_for_a_stopped_worker_is_not_restarted(void **
 	sim_inspected(&s, "chief/0", TFC__ACTIVITY_UNKNOWN, 5000, "");
 	s.trace.len = 0;
 	sim_inspected(&s, "ps/0", TFC__ACTIVITY_UNKNOWN, 9000, "");
-	sim_expect(&s, "task worker/1 #1 ready stalled: worker/1 has been silent for 5 s: stopped "
-		       "(SIGSTOP); it prints no Python stacks; restarting it (1 of 3 restarts in "
-		       "600 s)\n"
-		       "stop worker/1 #1 1s\n");
+	sim_expect(&s,
+		   "task worker/1 #1 ready stalled: worker/1 has had no output for 5 s: stopped "
+		   "(SIGSTOP); it prints no Python stacks; restarting it (1 of 3 restarts in "
+		   "600 s)\n"
+		   "stop worker/1 #1 1s\n");
 	/* Until it is back, the chief's silence has a reason. */
 	sim_stalled(&s, "chief/0", 10000, "idle");
 	sim_inspected(&s, "worker/0", TFC__ACTIVITY_UNKNOWN, 9000, "");
@@ -288,15 +296,16 @@ static void stalled_ps_takes_its_coordinator_along(void **state)
 	sim_stalled(&s, "ps/0", 5000, "stopped (SIGSTOP)");
 	sim_stacked(&s, "chief/0", "");
 	sim_stacked(&s, "ps/0", "");
-	sim_expect(&s,
-		   "stacks chief/0 #1 before its end\n"
-		   "stacks ps/0 #1 before its end\n"
-		   "task ps/0 #1 ready stalled: ps/0 has been silent for 5 s: stopped (SIGSTOP); "
-		   "restarting it with its coordinator (1 of 3 restarts in 600 s)\n"
-		   "job restarting g1: ps/0 has been silent for 5 s: stopped (SIGSTOP); restarting "
-		   "it with its coordinator (1 of 3 restarts in 600 s)\n"
-		   "stop ps/0 #1 1s\n"
-		   "stop chief/0 #1 1s\n");
+	sim_expect(
+		&s,
+		"stacks chief/0 #1 before its end\n"
+		"stacks ps/0 #1 before its end\n"
+		"task ps/0 #1 ready stalled: ps/0 has had no output for 5 s: stopped (SIGSTOP); "
+		"restarting it with its coordinator (1 of 3 restarts in 600 s)\n"
+		"job restarting g1: ps/0 has had no output for 5 s: stopped (SIGSTOP); restarting "
+		"it with its coordinator (1 of 3 restarts in 600 s)\n"
+		"stop ps/0 #1 1s\n"
+		"stop chief/0 #1 1s\n");
 	sim_exit(&s, "chief/0", 1);
 	sim_expect(&s, "task chief/0 #1 stopped consequence 1: chief/0 exited with 1\n");
 	sim_signal(&s, "ps/0", 9);
@@ -338,12 +347,12 @@ static void stall_with_nothing_left_to_try_ends_the_job(void **state)
 	sim_stacked(&s, "worker/0", "");
 	sim_signal(&s, "worker/0", 15);
 	sim_expect(&s, "stacks worker/0 #1 before its end\n"
-		       "task worker/0 #1 ready stalled: worker/0 has been silent for 5 s: idle\n"
-		       "job stopping g1: worker/0 has been silent for 5 s: idle\n"
+		       "task worker/0 #1 ready stalled: worker/0 has had no output for 5 s: idle\n"
+		       "job stopping g1: worker/0 has had no output for 5 s: idle\n"
 		       "stop worker/0 #1 1s\n"
 		       "task worker/0 #1 failed stalled 15: worker/0 died of SIGTERM\n"
 		       "release worker/0\n"
-		       "end failed stalled 0 by worker/0 #1: worker/0 has been silent for 5 s: "
+		       "end failed stalled 0 by worker/0 #1: worker/0 has had no output for 5 s: "
 		       "idle\n");
 	sim_fini(&s);
 }
@@ -383,11 +392,12 @@ static void stalled_sidecar_ends_alone_when_its_restarts_are_used_up(void **stat
 	sim_stalled(&s, "cache/0", 5000, "idle");
 	sim_stacked(&s, "cache/0", "");
 	sim_signal(&s, "cache/0", 15);
-	sim_expect(&s, "stacks cache/0 #1 before its end\n"
-		       "task cache/0 #1 ready stalled: cache/0 has been silent for 5 s: idle; not "
-		       "restarted: restart.max is 0\n"
-		       "stop cache/0 #1 1s\n"
-		       "task cache/0 #1 failed stalled 15: cache/0 died of SIGTERM\n");
+	sim_expect(&s,
+		   "stacks cache/0 #1 before its end\n"
+		   "task cache/0 #1 ready stalled: cache/0 has had no output for 5 s: idle; not "
+		   "restarted: restart.max is 0\n"
+		   "stop cache/0 #1 1s\n"
+		   "task cache/0 #1 failed stalled 15: cache/0 died of SIGTERM\n");
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
 	sim_fini(&s);
 }

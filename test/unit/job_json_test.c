@@ -222,7 +222,7 @@ static void the_form_is_stable_and_shows_all_defaults(void **state)
 		"  \"start_deadline_s\": \"auto\",\n"
 		"  \"deadline_s\": 0.1,\n"
 		"  \"topology\": \"full\",\n"
-		"  \"stall_s\": 0,\n"
+		"  \"stall_s\": \"auto\",\n"
 		"  \"on_stall\": \"report\",\n"
 		"  \"isolation\": \"auto\",\n"
 		"  \"placement\": {\"policy\": \"spread\", \"labels\": {}, "

@@ -55,7 +55,7 @@ static const char sample[] =
 	"  \"restart\": {\"on\": \"retryable\", \"scope\": \"auto\", \"max\": 3, \"window_s\": "
 	"600, "
 	"\"backoff_s\": [0, 30], \"losses\": 100, \"losses_window_s\": 86400},\n"
-	"  \"success\": \"auto\", \"stall_s\": 0, \"on_stall\": \"report\", \"python\": "
+	"  \"success\": \"auto\", \"stall_s\": \"auto\", \"on_stall\": \"report\", \"python\": "
 	"\"python3\",\n"
 	"  \"grace_s\": 10, \"abort_grace_s\": \"auto\", \"preempt_grace_s\": 30, \"finish_s\": "
 	"30, \"start_deadline_s\": "
@@ -108,7 +108,7 @@ static void what_is_left_out_has_its_default(void **state)
 	assert_true(job->restart.losses == 100 && job->restart.losses_window_s == 86400);
 	assert_true(job->grace_s == 10 && job->abort_grace_s == -1 && job->preempt_grace_s == 30 &&
 		    job->finish_s == 30);
-	assert_true(job->start_deadline_s == -1 && job->deadline_s == 0);
+	assert_true(job->start_deadline_s == -1 && job->deadline_s == 0 && job->stall_s == -1);
 	const struct tfc__role *worker = &job->roles[0];
 	assert_int_equal(worker->count, 1);
 	assert_int_equal(worker->port, 0);
@@ -120,6 +120,48 @@ static void what_is_left_out_has_its_default(void **state)
 	assert_true(worker->grace_s == -1 && worker->finish_s == -1);
 	assert_null(worker->log_dir);
 	tfc_job_free(job);
+}
+
+static void stall_s_auto_watches_the_tasks_whose_output_is_the_progress(void **state)
+{
+	static const struct {
+		const char *keys;
+		const char *watched; /* the roles, each with its milliseconds */
+	} cases[] = {
+		{"\"roles\":{\"worker\":{},\"evaluator\":{},\"tensorboard\":{\"log_dir\":\"l\"}}",
+		 "worker 300000; "},
+		{"\"roles\":{\"chief\":{},\"worker\":{\"count\":2}}",
+		 "chief 300000; worker 300000; "},
+		{"\"roles\":{\"chief\":{},\"worker\":{},\"ps\":{}}", "chief 300000; "},
+		{"\"roles\":{\"worker\":{},\"driver\":{}}", "worker 300000; "},
+		{"\"roles\":{\"worker\":{\"server\":true},\"driver\":{}}", ""},
+		{"\"roles\":{\"worker\":{\"stall_s\":0},\"chief\":{\"stall_s\":0.5}}",
+		 "chief 500; "},
+		{"\"roles\":{\"chief\":{},\"worker\":{}},\"stall_s\":\"auto\"",
+		 "chief 300000; worker 300000; "},
+		{"\"roles\":{\"chief\":{},\"worker\":{}},\"stall_s\":0", ""},
+		{"\"roles\":{\"worker\":{},\"evaluator\":{}},\"stall_s\":7",
+		 "worker 7000; evaluator 7000; "},
+		/* no signal by default: what is not only reported needs a time that was chosen */
+		{"\"roles\":{\"worker\":{},\"evaluator\":{\"stall_s\":9}},\"on_stall\":\"restart\"",
+		 "evaluator 9000; "},
+		{"\"roles\":{\"worker\":{}},\"strategy\":\"none\"", ""},
+		{"\"roles\":{\"worker\":{\"count\":2}},\"framework\":\"pytorch\"", ""},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[512], watched[128] = "";
+		snprintf(text, sizeof(text), "{\"argv\":[\"a\"],%s}", cases[i].keys);
+		tfc_job *job = parse(text);
+		for (uint32_t k = 0; k < job->role_count; k++) {
+			uint32_t ms = tfc__role_stall_ms(job, &job->roles[k]);
+			size_t len = strlen(watched);
+			if (ms)
+				snprintf(watched + len, sizeof(watched) - len, "%s %u; ",
+					 job->roles[k].name, ms);
+		}
+		assert_string_equal(watched, cases[i].watched);
+		tfc_job_free(job);
+	}
 }
 
 static void a_role_overrides_single_keys_of_restart_in_any_order(void **state)
@@ -717,6 +759,7 @@ int main(void)
 		cmocka_unit_test(an_environment_of_too_many_variables_is_refused),
 		cmocka_unit_test(the_sample_of_the_manual_parses),
 		cmocka_unit_test(what_is_left_out_has_its_default),
+		cmocka_unit_test(stall_s_auto_watches_the_tasks_whose_output_is_the_progress),
 		cmocka_unit_test(a_role_overrides_single_keys_of_restart_in_any_order),
 		cmocka_unit_test(secrets_keep_their_name_when_the_value_is_the_hosts),
 		cmocka_unit_test(what_is_wrong_is_named_with_its_line),

@@ -421,6 +421,10 @@ typedef struct tfc_event {
 	uint64_t version;  /* of the job's state: grows with each change, also over restarts of its
 			      node; from 1 */
 	uint64_t restarts; /* of its tasks, in all */
+
+	/* END of a failed job: the line of the deciding task's output that names the reason, such
+	 * as the exception of a traceback, at most 511 bytes; or "" */
+	const char *error_line;
 } tfc_event;
 
 /**

@@ -60,7 +60,8 @@ TFC_API int tfc_job_resolve(tfc_job *job, const char *base_dir, tfc_error *error
 
 /**
  * Checks that the keys fit together. It refuses, for example, two chiefs, ps without worker, a
- * mirrored job with ps, or a job without a program. Errors: TFC_EINVAL (the text names the keys).
+ * mirrored job with ps, a job without a program, an unknown role that is no sidecar, or a mistyped
+ * placeholder. Errors: TFC_EINVAL (the text names the keys).
  */
 TFC_API int tfc_job_validate(const tfc_job *job, tfc_error *error);
 
