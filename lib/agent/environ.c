@@ -6,6 +6,7 @@
 
 #include "agent/internal.h"
 #include "base/fail.h"
+#include "job/job_keys.h"
 #include "spec/expand.h"
 #include "tensorflow_server.h"
 
@@ -126,15 +127,45 @@ static struct tfc__expand task_expansion(const struct agent_task *task, const tf
 		.task_index = task->index,
 		.attempt = task->attempt,
 		.address = task->address ? task->address : "",
+		.left = TFC__EXPAND_MAX,
 	};
 }
 
-/* NAME=value with placeholders replaced. */
-static void env_add_job(const struct tfc__strv *from, const struct tfc__expand *values,
-			struct tfc__strv *env)
+/* What the job file has in argv, wrap or env of the job or of a role. */
+struct job_list {
+	const struct tfc__role *role; /* NULL: the job's */
+	const char *key;
+	const struct tfc__strv *items;
+	bool is_env;
+};
+
+/* Appends the arguments, or sets the variables, with placeholders replaced. */
+static int add_expanded(struct tfc__strv *to, const struct job_list *from,
+			struct tfc__expand *values, tfc_error *error)
 {
-	for (size_t i = 0; i < from->count; i++)
-		tfc__strv_set_variable(env, tfc__expand(values, from->items[i]));
+	for (size_t i = 0; i < from->items->count; i++) {
+		struct tfc__key_path where = {0};
+		tfc_error why = TFC_ERROR_INIT;
+		char *text = NULL;
+		int code = tfc__expand(values, from->items->items[i], &why, &text);
+		if (code == TFC_OK && from->is_env)
+			tfc__strv_set_variable(to, text);
+		else if (code == TFC_OK)
+			tfc__strv_take(to, text);
+		if (code == TFC_OK)
+			continue;
+		if (from->role) {
+			tfc__key_path_push(&where, "roles");
+			tfc__key_path_push(&where, from->role->name);
+		}
+		tfc__key_path_push(&where, from->key);
+		if (from->is_env)
+			tfc__key_path_push_variable(&where, from->items->items[i]);
+		else
+			tfc__key_path_push_element(&where, i);
+		return tfc__key_fail(&where, error, code, "%s", why.text);
+	}
+	return TFC_OK;
 }
 
 /* A secret is NAME=value, taken literally, or NAME: its value is in the base environment. */
@@ -253,9 +284,11 @@ int tfc__render_environ(struct agent_task *task, const tfc_spec *spec, struct tf
 		if (!is_env_stripped(base->items[i]))
 			tfc__strv_add(env, base->items[i]);
 	tfc__limits_add_environ(task, env);
-	env_add_job(&job->env, &values, env);
-	env_add_job(&task->role->env, &values, env);
-	if ((code = env_add_secrets(task, &job->secret_env, env, error)) < 0 ||
+	const struct job_list of_job = {NULL, "env", &job->env, true};
+	const struct job_list of_role = {task->role, "env", &task->role->env, true};
+	if ((code = add_expanded(env, &of_job, &values, error)) < 0 ||
+	    (code = add_expanded(env, &of_role, &values, error)) < 0 ||
+	    (code = env_add_secrets(task, &job->secret_env, env, error)) < 0 ||
 	    (code = env_add_secrets(task, &task->role->secret_env, env, error)) < 0 ||
 	    (code = env_add_framework(task, spec, env, error)) < 0)
 		return code;
@@ -280,8 +313,10 @@ int tfc__render_argv(struct agent_task *task, const tfc_spec *spec, struct tfc__
 	const struct tfc__role *role = task->role;
 	const char *python = job->python ? job->python : task->job->agent->python;
 	struct tfc__expand values = task_expansion(task, spec);
-	for (size_t i = 0; i < role->wrap.count; i++)
-		tfc__strv_take(argv, tfc__expand(&values, role->wrap.items[i]));
+	const struct job_list wrap = {role, "wrap", &role->wrap, false};
+	int code = add_expanded(argv, &wrap, &values, error);
+	if (code < 0)
+		return code;
 	if (role->is_server) {
 		const char *const server[] = {python, "-c", tfc__tensorflow_server, NULL};
 		tfc__strv_add_all(argv, server);
@@ -295,9 +330,11 @@ int tfc__render_argv(struct agent_task *task, const tfc_spec *spec, struct tfc__
 						   NULL};
 		tfc__strv_add_all(argv, tensorboard);
 	} else {
-		const struct tfc__strv *program = role->argv.count ? &role->argv : &job->argv;
-		for (size_t i = 0; i < program->count; i++)
-			tfc__strv_take(argv, tfc__expand(&values, program->items[i]));
+		const struct job_list of_job = {NULL, "argv", &job->argv, false};
+		const struct job_list of_role = {role, "argv", &role->argv, false};
+		code = add_expanded(argv, role->argv.count ? &of_role : &of_job, &values, error);
 	}
+	if (code < 0)
+		return code;
 	return argv->is_failed ? tfc__fail_nomem(error, "agent") : TFC_OK;
 }

@@ -1,10 +1,12 @@
 #include "spec/expand.h"
 #include "base/buf.h"
+#include "base/fail.h"
 #include "base/strv.h"
 #include "base/text.h"
 #include "spec/spec.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum placeholder_kind {
@@ -97,7 +99,8 @@ static void placeholder_expand(struct tfc__buf *buf, const struct tfc__expand *v
 		break;
 	case PLACEHOLDER_CLUSTER_HOSTS:
 		list = values->spec ? &values->spec->lists[placeholder->type] : NULL;
-		for (uint32_t i = 0; list && i < list->count; i++) {
+		for (uint32_t i = 0; list && i < list->count && buf->len < TFC__ENV_STRING_MAX;
+		     i++) {
 			if (i)
 				tfc__buf_add_char(buf, ',');
 			tfc__buf_add_str(buf, list->items[i].address);
@@ -111,7 +114,27 @@ static void placeholder_expand(struct tfc__buf *buf, const struct tfc__expand *v
 	}
 }
 
-char *tfc__expand(const struct tfc__expand *values, const char *text)
+/* Inserts the value of the placeholder that the text begins with. */
+static int placeholder_insert(struct tfc__buf *buf, struct tfc__expand *values, const char *text,
+			      const struct placeholder *placeholder, tfc_error *error)
+{
+	size_t before = buf->len;
+	placeholder_expand(buf, values, placeholder);
+	if (buf->len >= TFC__ENV_STRING_MAX)
+		return tfc__fail(error, TFC_ETOOBIG, "spec", 0,
+				 "inserting %.*s makes it longer than %d bytes, the limit of an "
+				 "argument or variable; use fewer placeholders, or fewer tasks",
+				 (int)placeholder->len, text, TFC__ENV_STRING_MAX - 1);
+	if (buf->len - before > values->left)
+		return tfc__fail(error, TFC_ETOOBIG, "spec", 0,
+				 "inserting %.*s makes arguments or environment longer than %zu "
+				 "MiB, the limit of execve; use fewer placeholders, or fewer tasks",
+				 (int)placeholder->len, text, TFC__EXPAND_MAX >> 20);
+	values->left -= buf->len - before;
+	return TFC_OK;
+}
+
+int tfc__expand(struct tfc__expand *values, const char *text, tfc_error *error, char **ret_text)
 {
 	struct tfc__buf buf = {0};
 	for (;;) {
@@ -119,11 +142,15 @@ char *tfc__expand(const struct tfc__expand *values, const char *text)
 		tfc__buf_add(&buf, text, plain);
 		text += plain;
 		if (!*text)
-			return tfc__buf_steal(&buf);
+			break;
 		bool is_shell = plain && text[-1] == '$'; /* "${name}" is the program's */
 		struct placeholder found = placeholder_at(values, text);
 		if (found.kind != PLACEHOLDER_NONE && !is_shell) {
-			placeholder_expand(&buf, values, &found);
+			int code = placeholder_insert(&buf, values, text, &found, error);
+			if (code < 0) {
+				tfc__buf_fini(&buf);
+				return code;
+			}
 			text += found.len;
 			continue;
 		}
@@ -136,9 +163,16 @@ char *tfc__expand(const struct tfc__expand *values, const char *text)
 		tfc__buf_add_char(&buf, '{');
 		text++;
 	}
+	char *expanded = tfc__buf_steal(&buf);
+	if (!expanded)
+		return tfc__fail_nomem(error, "spec");
+	*ret_text = expanded;
+	return TFC_OK;
 }
 
 /* ---- typos */
+
+#define TYPO_EDITS 2
 
 /* A search for the placeholder that is most similar to a name. */
 struct similar {
@@ -147,11 +181,15 @@ struct similar {
 	char near[TFC__PLACEHOLDER_SIZE];
 };
 
+/* A text may have tens of thousands of names, and a distance is expensive. */
 static void similar_try(struct similar *similar, const char *known, const char *suffix)
 {
 	char whole[TFC__PLACEHOLDER_SIZE];
 	int len = snprintf(whole, sizeof(whole), "%s%s", known, suffix);
-	size_t edits = tfc__edit_distance(similar->name, strlen(similar->name), whole, (size_t)len);
+	int name_len = (int)strlen(similar->name);
+	if (similar->edits == 0 || abs(len - name_len) > TYPO_EDITS)
+		return;
+	size_t edits = tfc__edit_distance(similar->name, (size_t)name_len, whole, (size_t)len);
 	if (edits >= similar->edits)
 		return;
 	similar->edits = edits;
@@ -166,7 +204,7 @@ static bool is_placeholder_typo(const struct similar *similar)
 	size_t longest = len > near ? len : near;
 	if (has_hosts_suffix(similar->name, len) && has_hosts_suffix(similar->near, near))
 		longest -= strlen(HOSTS);
-	return similar->edits <= 2 && 2 * similar->edits <= longest;
+	return similar->edits <= TYPO_EDITS && 2 * similar->edits <= longest;
 }
 
 bool tfc__expand_find_typo(const char *text, const char *const *roles,

@@ -17,11 +17,18 @@ struct tfc__expand {
 	uint32_t task_index;
 	uint32_t attempt;
 	const char *address; /* "" when the task has no port */
+	size_t left;         /* bytes that may still be inserted, of TFC__EXPAND_MAX */
 };
 
-/* Returns the text with all placeholders replaced, which the caller frees; NULL when out of
- * memory. */
-char *tfc__expand(const struct tfc__expand *values, const char *text);
+/* What execve accepts at most as arguments and environment: 3/4 of the kernel's _STK_LIM. */
+#define TFC__EXPAND_MAX ((size_t)6 << 20)
+
+/*
+ * Replaces all placeholders of a text, and subtracts the inserted bytes from values->left. The
+ * caller frees *ret_text. Returns TFC_OK; TFC_ENOMEM; TFC_ETOOBIG if an insertion makes the text
+ * longer than TFC__ENV_STRING_MAX, or exceeds values->left.
+ */
+int tfc__expand(struct tfc__expand *values, const char *text, tfc_error *error, char **ret_text);
 
 #define TFC__PLACEHOLDER_SIZE 80
 

@@ -97,11 +97,13 @@ static void check_expand(const tfc_spec *spec, const uint8_t *data, size_t size)
 {
 	static const char *const roles[] = {"worker", "reader", NULL}, *const hosts[] = {
 									       "reader=r:1", NULL};
-	const struct tfc__expand values = {spec, hosts, "job-1", "worker", 1, 2, "h:1"};
+	struct tfc__expand values = {spec, hosts, "job-1", "worker", 1, 2, "h:1", TFC__EXPAND_MAX};
 	struct tfc__placeholder_typo typo;
-	char *text = strndup((const char *)data, size);
-	char *expanded = tfc__expand(&values, text);
-	CHECK(text && expanded);
+	tfc_error error = TFC_ERROR_INIT;
+	char *text = strndup((const char *)data, size), *expanded = NULL;
+	CHECK(text);
+	int code = tfc__expand(&values, text, &error, &expanded);
+	CHECK(code == TFC_OK ? expanded != NULL : code == TFC_ETOOBIG && !expanded);
 	if (!strchr(text, '{'))
 		CHECK(strcmp(text, expanded) == 0);
 	if (tfc__expand_find_typo(text, roles, &typo)) {

@@ -63,6 +63,28 @@ class ExplainTest(harness.RunTest):
         run = self.run_local("--no-prefix", "--job", path)
         self.assertEqual((run.status, run.lines()), (0, argv[1:]))
 
+    def test_placeholders_that_make_an_argument_too_long_are_refused(self):
+        limit = (r"inserting \{worker_hosts\} makes it longer than 131071 bytes, the limit of an argument or "
+                 "variable; use fewer placeholders, or fewer tasks")
+        hosts = "{worker_hosts}" * 9000
+        for keys, where in (({"argv": ["true", hosts]}, r"argv\[1\]"),
+                            ({"argv": ["true"], "env": {"A": hosts}}, "env.A"),
+                            ({"roles": {"worker": {"count": 200, "argv": ["true", hosts]}}},
+                             r"roles.worker.argv\[1\]"),
+                            ({"argv": ["true"], "roles": {"worker": {"count": 200, "wrap": ["env", "-u", hosts]}}},
+                             r"roles.worker.wrap\[2\]")):
+            path = self.job_file(**{"roles": {"worker": {"count": 200}}, **keys})
+            for explain in (["--explain"], []):
+                with self.subTest(where=where, explain=explain):
+                    run = self.run_local("--ports", "28000-28999", *explain, "--job", path)
+                    self.assertEqual(run.status, 125)
+                    self.assertRegex(run.errors()[-1], f"worker/0.*: {where}: {limit}$")
+        path = self.job_file(argv=["true"] + ["{worker_hosts}"] * 9000, roles={"worker": {"count": 200}})
+        run = self.run_local("--ports", "28000-28999", "--explain", "--job", path)
+        self.assertEqual(run.status, 125)
+        self.assertRegex(run.errors()[-1], r"argv\[\d{4}\]: inserting \{worker_hosts\} makes arguments or "
+                         "environment longer than 6 MiB, the limit of execve; use fewer placeholders, or fewer tasks$")
+
     def test_secrets_and_what_is_inherited_are_not_shown(self):
         env = {"TOKEN": "hunter2", "OTHER": "hunter3"}
         plan = self.plan("--secret-env", "TOKEN", "--", "true", env=env)["worker/0"]

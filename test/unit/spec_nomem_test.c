@@ -131,17 +131,23 @@ static void ranking(void **state)
 
 static int expand_and_free(void)
 {
-	const struct tfc__expand values = {
-		.spec = shared, .job = "j", .task_type = "ps", .attempt = 1, .address = "p:1"};
+	struct tfc__expand values = {.spec = shared,
+				     .job = "j",
+				     .task_type = "ps",
+				     .attempt = 1,
+				     .address = "p:1",
+				     .left = TFC__EXPAND_MAX};
 	static const char text[] =
 		"--job={job} --ps={ps_hosts} --worker={worker_hosts} --chief={chief_hosts} "
 		"--again={ps_hosts}{ps_hosts}{ps_hosts}{ps_hosts}{ps_hosts}{ps_hosts}{ps_hosts}";
-	char *first = tfc__expand(&values, text), *second = tfc__expand(&values, text);
-	char *third = tfc__expand(&values, text);
-	int code = first && second && third ? 0 : TFC_ENOMEM;
-	free(first);
-	free(second);
-	free(third);
+	tfc_error error = TFC_ERROR_INIT;
+	int code = TFC_OK;
+	for (int i = 0; i < 3 && code == TFC_OK; i++) {
+		char *expanded = NULL;
+		code = failing_said(tfc__expand(&values, text, &error, &expanded), &error);
+		assert_true(code == TFC_OK ? expanded != NULL : expanded == NULL);
+		free(expanded);
+	}
 	return code;
 }
 
