@@ -66,6 +66,57 @@ int spec_main(int argc, char **argv)
 
 /* ---- what stop and rm share */
 
+static int copy_job_id(void *user, const tfc_reply *reply)
+{
+	char **ret_id = user;
+	*ret_id = strdup(reply->job->job);
+	if (!*ret_id)
+		die_without_memory();
+	return 0;
+}
+
+/* The job's id, so that a request that is repeated after a lost response affects the same job. Of a
+ * damaged job only the id is known. NULL after an error message. */
+static char *resolve_job_id(struct client *client, const char *job)
+{
+	char *id = NULL;
+	struct response response = {.handle = copy_job_id, .user = &id};
+	if (strlen(job) == 16 && strspn(job, "0123456789abcdef") == 16)
+		return strdup(job);
+	int begun = tfc_gateway_describe(client->gateway, job, NULL, client_on_reply, &response,
+					 NULL);
+	client_await(client, begun, &response);
+	return id;
+}
+
+static bool has_id(char *const *ids, size_t count, const char *id)
+{
+	for (size_t i = 0; i < count; i++)
+		if (ids[i] && strcmp(ids[i], id) == 0)
+			return true;
+	return false;
+}
+
+/* The ids of the jobs that a command line names, each once. All are found before any job changes: a
+ * name means another job once the first has been stopped or removed. A word that names no job has
+ * NULL and sets *ret_status. */
+static char **resolve_jobs(struct client *client, const struct command_line *line, int *ret_status)
+{
+	char **ids = calloc(line->word_count, sizeof(*ids));
+	if (!ids)
+		die_without_memory();
+	for (size_t i = 0; i < line->word_count; i++) {
+		char *id = resolve_job_id(client, line->words[i]);
+		if (!id)
+			*ret_status = RUN_FAILED;
+		else if (has_id(ids, i, id))
+			free(id);
+		else
+			ids[i] = id;
+	}
+	return ids;
+}
+
 /* Of several jobs, each is tried; the exit status is that of the worst. */
 static int worse(int status, int other)
 {
@@ -108,18 +159,19 @@ static int await_job_end(struct client *client, const char *job)
 	return status;
 }
 
-/* Sets *ret_id if the job is being stopped; the caller frees it. */
-static int stop_job(struct client *client, const char *job, const struct stop_options *options,
-		    char **ret_id)
+/* Frees and clears *id if there is nothing to wait for. */
+static int stop_job(struct client *client, char **id, const struct stop_options *options)
 {
 	struct response response = {.text = NULL};
 	tfc_stop_options how = TFC_STOP_OPTIONS_INIT;
 	how.is_kill = options->is_kill;
-	int begun = tfc_gateway_stop(client->gateway, job, &how, client_on_reply, &response, NULL);
-	if (client_await(client, begun, &response) == 0) {
-		*ret_id = response.text;
+	int begun = tfc_gateway_stop(client->gateway, *id, &how, client_on_reply, &response, NULL);
+	int result = client_await(client, begun, &response);
+	free(response.text);
+	if (result == 0)
 		return 0;
-	}
+	free(*id);
+	*id = NULL;
 	/* A job that has already ended is a success; the message was printed. */
 	return response.code == TFC_ESTATE ? 0 : RUN_FAILED;
 }
@@ -128,12 +180,11 @@ static int stop_job(struct client *client, const char *job, const struct stop_op
 static int stop_jobs(struct client *client, const struct command_line *line,
 		     const struct stop_options *options)
 {
-	char **ids = calloc(line->word_count, sizeof(*ids));
 	int status = 0;
-	if (!ids)
-		die_without_memory();
+	char **ids = resolve_jobs(client, line, &status);
 	for (size_t i = 0; i < line->word_count; i++)
-		status = worse(status, stop_job(client, line->words[i], options, &ids[i]));
+		if (ids[i])
+			status = worse(status, stop_job(client, &ids[i], options));
 	for (size_t i = 0; i < line->word_count; i++) {
 		int ended = ids[i] && options->waits ? await_job_end(client, ids[i]) : 0;
 		if (ids[i] && ended == 0)
@@ -178,39 +229,25 @@ int stop_main(int argc, char **argv)
 
 /* ---- rm */
 
-static int copy_job_id(void *user, const tfc_reply *reply)
-{
-	char **ret_id = user;
-	*ret_id = strdup(reply->job->job);
-	if (!*ret_id)
-		die_without_memory();
-	return 0;
-}
-
-/* The job's id, so that a request that is repeated after a lost response affects the same job. Of a
- * damaged job only the id is known. NULL after an error message. */
-static char *resolve_job_id(struct client *client, const char *job)
-{
-	char *id = NULL;
-	struct response response = {.handle = copy_job_id, .user = &id};
-	if (strlen(job) == 16 && strspn(job, "0123456789abcdef") == 16)
-		return strdup(job);
-	int begun = tfc_gateway_describe(client->gateway, job, NULL, client_on_reply, &response,
-					 NULL);
-	client_await(client, begun, &response);
-	return id;
-}
-
-static int forget_job(struct client *client, const char *job)
+static int forget_job(struct client *client, const char *id)
 {
 	struct response response = {.text = NULL};
-	char *id = resolve_job_id(client, job);
-	if (!id)
-		return RUN_FAILED;
 	int begun = tfc_gateway_forget(client->gateway, id, NULL, client_on_reply, &response, NULL);
 	int status = client_await(client, begun, &response) < 0 ? RUN_FAILED : print_line(id);
 	free(response.text);
-	free(id);
+	return status;
+}
+
+static int forget_jobs(struct client *client, const struct command_line *line)
+{
+	int status = 0;
+	char **ids = resolve_jobs(client, line, &status);
+	for (size_t i = 0; i < line->word_count; i++) {
+		if (ids[i])
+			status = worse(status, forget_job(client, ids[i]));
+		free(ids[i]);
+	}
+	free(ids);
 	return status;
 }
 
@@ -230,11 +267,8 @@ int rm_main(int argc, char **argv)
 		.most = UINT_MAX,
 	};
 	int status;
-	if (client_begin(&client, &line, argc, argv, &status)) {
-		status = 0;
-		for (size_t i = 0; i < line.word_count; i++)
-			status = worse(status, forget_job(&client, line.words[i]));
-	}
+	if (client_begin(&client, &line, argc, argv, &status))
+		status = forget_jobs(&client, &line);
 	client_end(&client);
 	options_end(&line);
 	return status;

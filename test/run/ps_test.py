@@ -138,6 +138,18 @@ class PsTest(clients_test.ClientsTest):
         for command in ("stop", "rm"):
             self.assertIn(f"usage: tfc_run {command} [--gateway G] JOB...", self.ask(command).err.decode())
 
+    def test_a_job_that_several_words_mean_is_stopped_or_removed_once(self):
+        old, new = (self.end_job("exit 0", "twin") for _ in range(2))
+        run = self.ask("rm", "twin", new, "twin", new[:15])
+        self.assertEqual((run.status, run.lines(), run.errors()), (0, [new], []))
+        self.assertEqual(self.ask("ps", "-aq").lines(), [old])
+        running = self.start_job("exec sleep 100", "--name", "twin")
+        self.await_ready(running)
+        run = self.ask("stop", "--wait", "twin", running, "twin")
+        self.assertEqual((run.status, run.lines(), run.errors()), (0, [running], []))
+        run = self.ask("rm", "twin", old, "twin", old)
+        self.assertEqual((run.status, run.lines(), run.errors()), (0, [running, old], []))
+
 
 if __name__ == "__main__":
     harness.main()
