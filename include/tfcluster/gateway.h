@@ -219,16 +219,16 @@ TFC_API int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_st
 /**
  * Explains a job without running it. The reply has tfc_reply.explanation, and the same as a JSON
  * object: strategy, name, and for each task the node, address, port, cwd, argv and env that it
- * would get. The tasks are placed as they would be now. The ports are those that the pool of the
- * gateway's node would give now; they are not held afterwards. For a task on another machine, port,
- * paths and variables are an example, made as that node would if it had the options of the
- * gateway's node. The job id in paths and variables is all zeros. `env` has the variables that
- * differ from the node's own environment, and null for each value of secret_env; `inherited` is the
- * number of the other variables. Hooks are not called. Thread: the context's. Errors in the reply:
- * those of tfc_job_validate, of tfc_port_acquire and of tfc_spec_tf_config, TFC_EEXHAUSTED (the job
- * would wait; the text says for what), TFC_ENOENT (a secret or a user does not exist, or the only
- * node can never run the job), TFC_ENOTSUP (the job follows an upstream, and there are several
- * nodes), TFC_ENOMEM.
+ * would get. The tasks are placed as they would be now. The ports of tasks on the gateway's node
+ * are those that its pool would give now; they are not held afterwards. For a task on another node,
+ * port, paths and variables are an example, made from the options of the gateway's node; whether
+ * the port is free there is not checked. The job id in paths and variables is all zeros. `env` has
+ * the variables that differ from the node's own environment, and null for each value of secret_env;
+ * `inherited` is the number of the other variables. Hooks are not called. Thread: the context's.
+ * Errors in the reply: those of tfc_job_validate, of tfc_port_acquire and of tfc_spec_tf_config,
+ * TFC_EEXHAUSTED (the job would wait; the text says for what), TFC_ENOENT (a secret or a user does
+ * not exist, or the only node can never run the job), TFC_ENOTSUP (the job follows an upstream, and
+ * there are several nodes), TFC_ENOMEM.
  */
 TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,
 				const tfc_request_options *options, tfc_reply_fn fn, void *user,

@@ -101,15 +101,15 @@ int tfc__agent_job_open(struct tfc__agent *agent, const struct tfc__agent_job_in
 /* The place of a task of a job that is explained. */
 struct tfc__agent_place {
 	const char *node; /* NULL: this node */
-	char host[256];   /* in addresses on that node; "": not known, as if it were this machine */
+	char host[256];   /* in addresses on that node; "": not known, then as on this node */
 };
 
 /*
  * Reports what each of the job's tasks would run with (tfc_gateway_explain); nothing is run or left
  * behind. The plans grow with the square of the number of tasks: `fn` stops the call by returning
  * an error below 0; it then has filled in *error. A plan is borrowed during `fn`. places: per task;
- * NULL: all are on this node. The port of a task on another machine is an example: the node there
- * has a pool of its own.
+ * NULL: all are on this node. The port of a task on another node is an example: that node has a
+ * pool of its own, and is not asked.
  */
 typedef int (*tfc__agent_plan_fn)(void *user, const tfc_task_plan *plan);
 int tfc__agent_explain(struct tfc__agent *agent, const struct tfc__agent_job_info *info,

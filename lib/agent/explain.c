@@ -90,34 +90,83 @@ static int plan_task(struct agent_task *task, const struct tfc__agent_place *pla
 	return code;
 }
 
-/* Ports are held on this machine only. */
-static int plan_find_port(struct agent_task *task, const struct tfc__agent_place *place)
+/* The ports that tasks of the plan have for certain: those that were given and those held. */
+struct plan_ports {
+	uint8_t taken[65536 / 8];
+	uint32_t examples; /* tried for the tasks on other nodes */
+};
+
+static void plan_take_port(struct plan_ports *ports, uint16_t port)
 {
-	const char *own = task->job->agent->host;
-	const char *host = place && place->node && *place->host ? place->host : own;
-	if (strcmp(host, own) == 0 || !tfc__role_has_port(task->job->info.job, task->role))
-		return tfc__agent_hold_port(task);
-	if (!task->port)
-		task->port = tfc__port_pool_example(task->job->agent->pool, task->number);
-	return tfc__agent_set_address(task, host);
+	ports->taken[port / 8] |= (uint8_t)(1 << port % 8);
 }
 
+static bool plan_is_elsewhere(const struct tfc__agent_place *place)
+{
+	return place && place->node;
+}
+
+/* A different port for each task, while there are any. */
+static uint16_t plan_example_port(struct plan_ports *ports, const tfc_port_pool *pool)
+{
+	uint16_t port = 0;
+	for (uint32_t left = 65536; left > 0; left--) {
+		port = tfc__port_pool_example(pool, ports->examples++);
+		if (!(ports->taken[port / 8] >> port % 8 & 1))
+			break;
+	}
+	return port;
+}
+
+/* Only this node's own tasks get ports of this node's pool: every other node has its own pool, also
+ * on this machine. */
 static int plan_hold_ports(struct tfc__agent_job *job, const struct tfc__agent_place *places,
-			   tfc_error *error)
+			   struct plan_ports *ports, tfc_error *error)
 {
 	uint32_t missing = 0;
 	const struct agent_task *last = NULL;
 	for (uint32_t i = 0; i < job->task_count; i++) {
 		struct agent_task *task = &job->tasks[i];
-		if (plan_find_port(task, places ? &places[i] : NULL) < 0) {
+		if (!plan_is_elsewhere(places ? &places[i] : NULL) &&
+		    tfc__agent_hold_port(task) < 0) {
 			last = task;
 			missing++;
 		}
+		plan_take_port(ports, task->port);
 	}
 	if (!missing)
 		return TFC_OK;
 	return tfc__fail(error, last->error->code, "agent", 0, "%u port%s missing: %s", missing,
 			 missing == 1 ? " is" : "s are", last->error->text);
+}
+
+static int plan_set_addresses_elsewhere(struct tfc__agent_job *job,
+					const struct tfc__agent_place *places,
+					struct plan_ports *ports, tfc_error *error)
+{
+	for (uint32_t i = 0; i < job->task_count; i++) {
+		struct agent_task *task = &job->tasks[i];
+		if (!plan_is_elsewhere(places ? &places[i] : NULL) ||
+		    !tfc__role_has_port(job->info.job, task->role))
+			continue;
+		if (!task->port)
+			task->port = plan_example_port(ports, job->agent->pool);
+		const char *host = *places[i].host ? places[i].host : job->agent->host;
+		int code = tfc__agent_set_address(task, host);
+		if (code < 0) {
+			*error = *task->error;
+			return code;
+		}
+	}
+	return TFC_OK;
+}
+
+static int plan_find_ports(struct tfc__agent_job *job, const struct tfc__agent_place *places,
+			   tfc_error *error)
+{
+	struct plan_ports ports = {.examples = 0};
+	int code = plan_hold_ports(job, places, &ports, error);
+	return code < 0 ? code : plan_set_addresses_elsewhere(job, places, &ports, error);
 }
 
 static const char *plan_address(const void *user, uint32_t task)
@@ -135,7 +184,7 @@ int tfc__agent_explain(struct tfc__agent *agent, const struct tfc__agent_job_inf
 	int code = tfc__agent_plan_job(agent, info, error, &job);
 	if (code < 0)
 		return code;
-	code = plan_hold_ports(job, places, error);
+	code = plan_find_ports(job, places, error);
 	if (code == TFC_OK)
 		code = tfc__agent_spec(job, error, &spec);
 	tfc__job_hosts(job->info.job, plan_address, job, &job->hosts);

@@ -204,5 +204,30 @@ class StartTest(clients_test.ClientsTest):
         self.assertEqual((run.status, run.err), (141, b""))
 
 
+class OneMachineTest(clients_test.ClientsTest):
+    """start --explain, where several nodes have the same address."""
+    names = "ab"
+
+    def node(self, name, *args):
+        return super().node(name, "--slots", "4", "--ports", f"{self.first_port + 4}-{self.first_port + 7}", *args)
+
+    def explain(self, roles):
+        job = self.write("job.json", json.dumps({"argv": ["true"], "roles": roles}))
+        run = self.ask("start", "--explain", "--json", "--job", job)
+        self.assertEqual((run.status, run.err), (0, b""))
+        return {task["task"]: task for task in run.events()}
+
+    def test_only_the_ports_of_the_gateways_node_are_checked(self):
+        plan = self.explain({"worker": {"count": 8}})
+        self.assertEqual({node: sum(task["node"] == node for task in plan.values()) for node in "ab"}, {"a": 4, "b": 4})
+        self.assertEqual(len({task["address"] for task in plan.values()}), 8)
+        own = {task["port"] for task in plan.values() if task["node"] == "a"}
+        self.assertEqual(own, set(range(self.first_port + 4, self.first_port + 8)))
+        fixed = self.first_port + 8
+        plan = self.explain({"worker": {"count": 4, "port": fixed}, "ps": {"count": 3}, "chief": {}})
+        self.assertEqual([plan[f"worker/{i}"]["port"] for i in range(4)], list(range(fixed, fixed + 4)))
+        self.assertEqual(len({task["address"] for task in plan.values()}), 8)
+
+
 if __name__ == "__main__":
     harness.main()
