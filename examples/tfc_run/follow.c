@@ -59,6 +59,8 @@ static void follow_on_event(void *user, const tfc_event *event)
 {
 	struct follow *follow = user;
 	bool is_end = event->kind == TFC_EVENT_END;
+	tfc_event known = *event;
+	known.size = sizeof(known);
 	if (event->kind == TFC_EVENT_LOST) {
 		output_message(follow->output, ERROR, "%s", event->text);
 		follow_end(follow, RUN_FAILED);
@@ -72,15 +74,17 @@ static void follow_on_event(void *user, const tfc_event *event)
 			follow_end(follow, 0);
 		return;
 	}
-	if (follow_wants_event(follow, event)) {
+	if (is_end && event->reason == TFC_END_STOPPED && follow->is_stopping)
+		known.signal = SIGINT;
+	if (follow_wants_event(follow, &known)) {
 		if (follow->options->tail && !follow->is_live)
-			tail_add(&follow->tail, event);
+			tail_add(&follow->tail, &known);
 		else
-			output_sub_event(follow->output, follow->sub, event);
+			output_sub_event(follow->output, follow->sub, &known);
 	}
 	if (is_end)
 		follow_end(follow,
-			   follow->options->is_only_output ? 0 : tfc_event_exit_status(event));
+			   follow->options->is_only_output ? 0 : tfc_event_exit_status(&known));
 }
 
 /* ---- signals */

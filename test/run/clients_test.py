@@ -115,8 +115,15 @@ class CommandsTest(ClientsTest):
                          "-c", "echo here; exec sleep 100")
         run.await_output("here")
         run.process.send_signal(signal.SIGINT)
-        self.assertEqual(run.end().status, 143)
+        self.assertEqual(run.end().status, 130)
         self.assertEqual(self.describe(run.lines()[0])["state"], "stopped")
+        job = self.start_job("echo here; exec sleep 100")
+        follower, run = (self.begin("attach", *options, "--json", job) for options in ([], ["--stop-on-interrupt"]))
+        for one in (follower, run):
+            one.await_output("here")
+        run.process.send_signal(signal.SIGINT)
+        ends = [(one.end().status, one.events()[-1]["exit"]) for one in (run, follower)]
+        self.assertEqual(ends, [(130, 130), (143, 143)])
 
     def test_a_closed_pipe_detaches(self):
         job = self.start_job("while :; do echo line; sleep 0.01; done")
@@ -356,7 +363,7 @@ class TwoNodesTest(ClientsTest):
                              "where=b", "--", "/bin/sh", "-c", "echo here; exec sleep 100")
             run.await_output("here")
             run.process.send_signal(signal.SIGINT)
-            self.assertEqual(run.end().status, 143)
+            self.assertEqual(run.end().status, 130)
         job = self.start_job("exec sleep 100", "--worker", "2")
         self.await_ready(job, 2)
         self.assertEqual({task["node"] for task in self.describe(job)["tasks"]}, {"a", "b"})
