@@ -1,4 +1,5 @@
 /* `tfc_run describe`: a job and its tasks. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,20 @@ static const char *or_dash(const char *text)
 	return *text ? text : "-";
 }
 
+/* ", node unreachable for 12s", by the clock of the job's maintainer. */
+static void unreachable_text(const tfc_job_info *job, const tfc_job_task *task, char *text,
+			     size_t size)
+{
+	uint64_t now = job->submitted_ns + job->age_ms * 1000000;
+	char duration[DURATION_SIZE];
+	text[0] = '\0';
+	if (!task->unreachable_ns)
+		return;
+	duration_text(now > task->unreachable_ns ? (now - task->unreachable_ns) / 1000000 : 0,
+		      duration);
+	snprintf(text, size, ", node unreachable for %s", duration);
+}
+
 static void describe_tasks(const tfc_job_info *job, struct text *text)
 {
 	static const char *const heads[] = {"TASK",          "NODE",         "ADDRESS",
@@ -19,15 +34,17 @@ static void describe_tasks(const tfc_job_info *job, struct text *text)
 					    "RESTARTS LEFT", "STALLS AFTER", NULL};
 	struct table table;
 	const tfc_job_task *task;
+	char unreachable[64];
 	table_begin(&table, heads);
 	for (uint32_t i = 0; (task = tfc_job_info_task(job, i)); i++) {
+		unreachable_text(job, task, unreachable, sizeof(unreachable));
 		table_add(&table, "%s/%u", task->task_type, task->task_index);
 		table_add(&table, "%s", or_dash(task->node));
 		table_add(&table, "%s", or_dash(task->address));
 		table_add(&table, task->pid ? "%d" : "-", task->pid);
 		table_add(&table, "%u", task->attempt);
-		table_add(&table, "%s%s%s", tfc_task_state_name(task->state),
-			  *task->activity ? ": " : "", task->activity);
+		table_add(&table, "%s%s%s%s", tfc_task_state_name(task->state),
+			  *task->activity ? ": " : "", task->activity, unreachable);
 		table_add(&table, task->restarts_left == UINT32_MAX ? "-" : "%u",
 			  task->restarts_left);
 		table_add(&table, task->stall_ms ? "%.7g s" : "-", (double)task->stall_ms / 1e3);

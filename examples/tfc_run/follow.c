@@ -22,6 +22,7 @@ struct follow {
 	char id[64];
 	bool is_stopping;
 	bool is_live; /* the existing output was shown: the tail is no longer cut */
+	uint32_t job_state;
 	bool is_over;
 	uint64_t drop_ns; /* when to stop waiting for output to be written; 0: never */
 	int status;
@@ -36,12 +37,19 @@ static void follow_end(struct follow *follow, int status)
 
 /* ---- events */
 
+/* Whether the event says what a job waits for now, which explains why no output comes. */
+static bool is_wait(const struct follow *follow, const tfc_event *event)
+{
+	return event->kind == TFC_EVENT_JOB && event->job_state == follow->job_state &&
+	       follow->is_live;
+}
+
 static bool follow_wants_event(const struct follow *follow, const tfc_event *event)
 {
 	const struct follow_options *options = follow->options;
 	char name[128];
 	if (event->kind != TFC_EVENT_OUTPUT && event->kind != TFC_EVENT_GAP)
-		return !options->is_only_output;
+		return !options->is_only_output || is_wait(follow, event);
 	snprintf(name, sizeof(name), "%s/%u", event->task_type, event->task_index);
 	return (!options->task || strcmp(options->task, name) == 0) &&
 	       (!options->attempt || !event->attempt || options->attempt == event->attempt) &&
@@ -82,6 +90,8 @@ static void follow_on_event(void *user, const tfc_event *event)
 		else
 			output_sub_event(follow->output, follow->sub, &known);
 	}
+	if (event->kind == TFC_EVENT_JOB)
+		follow->job_state = event->job_state;
 	if (is_end)
 		follow_end(follow,
 			   follow->options->is_only_output ? 0 : tfc_event_exit_status(&known));

@@ -99,6 +99,7 @@ enum tfc__task_event_kind {
 	TFC__AGENT_STATES = 10,
 	/* About all tasks of a node, only from agents of other nodes: see agent_ops.h. */
 	TFC__AGENT_LOST = 11,
+	/* silent_ms; number: ms until LOST, at most; 0: there was no connection to the node yet */
 	TFC__AGENT_UNREACHABLE = 12,
 	TFC__AGENT_REACHABLE = 13,
 	TFC__AGENT_FENCED = 14,

@@ -8,10 +8,13 @@
 #include "cluster/core_state.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* A failure may be due to an unreachable node for this long after it, since TensorFlow notices
  * late. */
 #define UNREACHABLE_NS (60ull * 1000000000ull)
+
+#define MORE_SIZE 32 /* space for ", ", " and 99999 more" */
 
 /* A task that is not alive gets another node before its next attempt. */
 static void task_move_idle(struct tfc__core *core, struct task *t, enum grace grace,
@@ -77,24 +80,57 @@ void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text)
 
 /* ---- unreachable for a while */
 
-void tfc__node_unreachable(struct tfc__core *core, uint32_t node)
+/* Whether the job waits for the node because of the task. */
+static bool task_needs_node(const struct task *t)
 {
+	switch (t->phase) {
+	case PHASE_INHERITED:
+	case PHASE_GANG_HOLDING:
+	case PHASE_HELD:
+	case PHASE_HOLDING:
+		return true;
+	default:
+		return tfc__task_is_alive(t);
+	}
+}
+
+void tfc__node_unreachable(struct tfc__core *core, uint32_t node, const char *text)
+{
+	char report[ACTION_TEXT], name[96];
+	uint32_t named = 0, more = 0;
+	snprintf(report, sizeof(report), "%s", text);
 	TFC__LIST_EACH (link, tfc__tasks_at(core, node)) {
 		struct task *t = tfc__task_at(link);
 		if (t->node != node)
 			continue;
 		t->reachable_at = NEVER;
 		tfc__judge_unreachable(core, t);
+		if (!task_needs_node(t))
+			continue;
+		tfc__text_name(core, t, name, sizeof(name));
+		if (strlen(report) + strlen(name) + MORE_SIZE > sizeof(report))
+			more++;
+		else
+			tfc__text_add(report, sizeof(report), "%s %s", named++ ? "," : ":", name);
 	}
+	if (more)
+		tfc__text_add(report, sizeof(report), " and %u more", more);
+	if (named && *text)
+		tfc__report_job(core, core->job_state, report);
 }
 
-void tfc__node_reachable(struct tfc__core *core, uint32_t node)
+void tfc__node_reachable(struct tfc__core *core, uint32_t node, const char *text)
 {
+	bool is_needed = false;
 	TFC__LIST_EACH (link, tfc__tasks_at(core, node)) {
 		struct task *t = tfc__task_at(link);
-		if (t->node == node && t->reachable_at == NEVER)
-			t->reachable_at = core->now;
+		if (t->node != node || t->reachable_at != NEVER)
+			continue;
+		t->reachable_at = core->now;
+		is_needed |= task_needs_node(t);
 	}
+	if (is_needed && *text)
+		tfc__report_job(core, core->job_state, text);
 }
 
 bool tfc__node_was_unreachable(const struct task *t, uint64_t at)

@@ -37,6 +37,7 @@ static void resume_task(struct tfc__core *core, struct task *t, const struct tfc
 static void resume_verdict(struct tfc__core *core, const struct tfc__resume *resume)
 {
 	bool is_success = resume->reason == TFC_END_EXIT && resume->status == 0;
+	core->job_state = TFC_JOB_STOPPING;
 	core->outcome.state = resume->reason == TFC_END_STOPPED ? TFC_JOB_STOPPED
 			      : is_success                      ? TFC_JOB_SUCCEEDED
 								: TFC_JOB_FAILED;

@@ -457,8 +457,9 @@ void tfc__port_refused(struct tfc__core *core, struct task *t, const struct tfc_
 
 /* ---- core_node.c */
 void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text);
-void tfc__node_unreachable(struct tfc__core *core, uint32_t node);
-void tfc__node_reachable(struct tfc__core *core, uint32_t node);
+/* text: reported with the tasks that need the node; "": not reported. */
+void tfc__node_unreachable(struct tfc__core *core, uint32_t node, const char *text);
+void tfc__node_reachable(struct tfc__core *core, uint32_t node, const char *text);
 /* Whether the task's node is unreachable, or was shortly before `at`: other tasks may have failed
  * because of that. */
 bool tfc__node_was_unreachable(const struct task *t, uint64_t at);

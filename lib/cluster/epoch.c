@@ -77,16 +77,17 @@ static struct tfc__resume_task *resume_read_tasks(const struct tfc__record *reco
 	return tasks;
 }
 
-/* The verdict of a job that was being stopped is in the entry that reported the stop. */
+/* The verdict of a job that was being stopped is in the entry that reported the stop. Later ones
+ * say what the stop waits for. */
 static void resume_read_verdict(const struct tfc__journal *journal, struct tfc__resume *resume)
 {
 	resume->task = UINT32_MAX;
 	resume->text = "";
 	if (journal->job_state != TFC_JOB_STOPPING)
 		return;
-	for (uint32_t i = journal->count; i-- > 0;) {
+	for (uint32_t i = 0; i < journal->count; i++) {
 		const struct tfc__journal_entry *entry = &journal->entries[i];
-		if (entry->kind != TFC_EVENT_JOB)
+		if (entry->kind != TFC_EVENT_JOB || entry->job_state != TFC_JOB_STOPPING)
 			continue;
 		resume->reason = entry->reason;
 		resume->status = entry->end.status;

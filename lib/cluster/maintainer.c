@@ -276,3 +276,9 @@ const char *tfc__maintainer_node(const struct tfc__maintainer *maintainer, uint3
 	const struct agent_link *link = maintainer->seen[task].link;
 	return link ? link->node->name : "";
 }
+
+uint64_t tfc__maintainer_unreachable_ns(const struct tfc__maintainer *maintainer, uint32_t task)
+{
+	const struct agent_link *link = maintainer->seen[task].link;
+	return link ? link->unreachable_ns : 0;
+}

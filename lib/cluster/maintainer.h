@@ -52,6 +52,10 @@ struct tfc__agent_job *tfc__maintainer_local_job(const struct tfc__maintainer *m
  * life. */
 const char *tfc__maintainer_node(const struct tfc__maintainer *maintainer, uint32_t task);
 
+/* When the node of a task gave its last sign of life, in nanoseconds since 1970; 0: it responds, or
+ * the task has none. */
+uint64_t tfc__maintainer_unreachable_ns(const struct tfc__maintainer *maintainer, uint32_t task);
+
 /* Opens the log of a task on a node where it has been (a TASK entry names it), from `position` on.
  * Returns NULL and sets *error; TFC_ELOST if there is no connection to that node. Close the log
  * before the maintainer. */

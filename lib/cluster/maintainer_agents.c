@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/fail.h"
@@ -90,6 +91,7 @@ static void note_lost(struct agent_link *link, const char *why)
 	struct tfc__maintainer *maintainer = link->maintainer;
 	uint32_t lost = 0;
 	link->is_lost = true;
+	link->unreachable_ns = 0;
 	for (uint32_t i = 0; i < maintainer->task_count; i++)
 		if (maintainer->seen[i].link == link) {
 			tfc__maintainer_drop_launch(maintainer, i);
@@ -99,6 +101,48 @@ static void note_lost(struct agent_link *link, const char *why)
 	if (lost)
 		tfc__log(maintainer->ctx, TFC_LOG_INFO, "cluster", maintainer->info.id,
 			 "lost %u task%s: %s", lost, lost == 1 ? "" : "s", why);
+}
+
+/* "12:00:00" */
+static void clock_text(uint64_t wall_ns, char text[16])
+{
+	time_t seconds = (time_t)(wall_ns / TFC__SECOND);
+	struct tm utc = {0};
+	gmtime_r(&seconds, &utc);
+	strftime(text, 16, "%H:%M:%S", &utc);
+}
+
+static void note_unreachable(struct agent_link *link, const struct tfc__task_event *event,
+			     char *text, size_t size)
+{
+	text[0] = '\0';
+	if (!event->number) /* this node or the job has just begun, and connects */
+		return;
+	uint64_t until_lost = ((uint64_t)event->number + 999) / 1000;
+	char since[16];
+	link->unreachable_ns = tfc__wall() - event->silent_ms * TFC__MS;
+	clock_text(link->unreachable_ns, since);
+	snprintf(text, size,
+		 "node %s has been unreachable since %s UTC; its tasks are lost unless it responds "
+		 "within %llu s",
+		 link->node->name, since, (unsigned long long)until_lost);
+	tfc__log(link->maintainer->ctx, TFC_LOG_INFO, "cluster", link->maintainer->info.id, "%s",
+		 text);
+}
+
+static void note_reachable(struct agent_link *link, char *text, size_t size)
+{
+	char since[16], until[16];
+	text[0] = '\0';
+	if (!link->unreachable_ns)
+		return;
+	clock_text(link->unreachable_ns, since);
+	clock_text(tfc__wall(), until);
+	link->unreachable_ns = 0;
+	snprintf(text, size, "node %s responds again; it was unreachable from %s to %s UTC",
+		 link->node->name, since, until);
+	tfc__log(link->maintainer->ctx, TFC_LOG_INFO, "cluster", link->maintainer->info.id, "%s",
+		 text);
 }
 
 /* Whether the event is about a task that is not on this node any more. */
@@ -114,7 +158,7 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported
 	struct tfc__maintainer *maintainer = link->maintainer;
 	struct tfc__task_event event = *reported;
 	struct seen *seen = &maintainer->seen[event.task];
-	char why[192];
+	char why[256];
 	if (link->is_lost || is_event_stale(link, &event))
 		return;
 	if (event.process) {
@@ -155,11 +199,12 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported
 		link->is_lost = true;
 		break;
 	case TFC__AGENT_UNREACHABLE:
+		note_unreachable(link, &event, why, sizeof(why));
+		event.text = why;
+		break;
 	case TFC__AGENT_REACHABLE:
-		tfc__log(maintainer->ctx, TFC_LOG_INFO, "cluster", maintainer->info.id,
-			 "node %s %s", link->node->name,
-			 event.kind == TFC__AGENT_REACHABLE ? "responds again"
-							    : "does not respond");
+		note_reachable(link, why, sizeof(why));
+		event.text = why;
 		break;
 	default:
 		break;

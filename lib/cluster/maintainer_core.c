@@ -341,10 +341,12 @@ static void on_agent_report(struct tfc__core *core, uint32_t node,
 		tfc__node_lost(core, node, event->text ? event->text : "its node is lost");
 		break;
 	case TFC__AGENT_UNREACHABLE:
-		tfc__node_unreachable(core, node);
+		tfc__node_unreachable(core, node,
+				      event->text ? event->text : "a node does not respond");
 		break;
 	case TFC__AGENT_REACHABLE:
-		tfc__node_reachable(core, node);
+		tfc__node_reachable(core, node,
+				    event->text ? event->text : "the node responds again");
 		break;
 	case TFC__AGENT_FENCED:
 		core->phase = CORE_FENCED;

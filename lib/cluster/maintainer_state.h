@@ -36,6 +36,7 @@ struct agent_link {
 	uint32_t tasks;           /* that use its node's capacity */
 	uint32_t pooled_tasks;    /* ... of these, the ones with a port of the pool */
 	bool is_drained;          /* the core has been notified that tasks must leave it */
+	uint64_t unreachable_ns;  /* CLOCK_REALTIME of its last sign of life; 0: it responds */
 };
 
 /* An attempt that is launched once the entries up to `mark` are stored. */

@@ -141,6 +141,8 @@ static void describe_task(const struct tfc__record *record, uint32_t number, str
 	if (maintainer && !record->is_ended)
 		info.restarts_left = tfc__core_budget_left(tfc__maintainer_core(maintainer), number,
 							   tfc__now());
+	if (maintainer)
+		info.unreachable_ns = tfc__maintainer_unreachable_ns(maintainer, number);
 	if (maintainer && number < ACTIVITIES_MAX)
 		agent_job = (struct tfc__agent_job *)tfc__maintainer_local_job(maintainer);
 	if (agent_job)

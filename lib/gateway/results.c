@@ -115,6 +115,8 @@ static const struct tfc__field task_rows[] = {
 	TASK("ac", TFC__STRING, activity, TFC__V0_3, .json = "doing", .shown_if_set = ANY),
 	TASK("stall", TFC__UINT, stall_ms, TFC__V0_3, .json = "stall_s", .shown = ANY,
 	     .show = show_seconds),
+	TASK("un", TFC__UINT, unreachable_ns, TFC__V0_3, .json = "unreachable_since",
+	     .shown_if_set = ANY, .show = show_time),
 	TASK("end", TFC__MESSAGE, last_end, TFC__V0_3, .json = "last_end", .shown_if_set = ANY,
 	     .nested = &end_fields),
 };

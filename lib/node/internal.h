@@ -296,6 +296,8 @@ struct remote_job {
 /* Connected, and the session is established. */
 bool tfc__remote_is_ready(const struct tfc__remote_agent *agent);
 void tfc__remote_begin(struct tfc__remote_agent *agent); /* a job was added */
+/* Sets silent_ms and number of an UNREACHABLE, if the node has responded before. */
+void tfc__remote_silence(const struct remote_job *job, struct tfc__task_event *event);
 void tfc__remote_forget(void *agent, const char *id);
 
 /* remote_open.c */

@@ -47,6 +47,16 @@ static uint64_t lease_counts_from(const struct remote_job *job)
 	return received > job->since_ns ? received : job->since_ns;
 }
 
+void tfc__remote_silence(const struct remote_job *job, struct tfc__task_event *event)
+{
+	uint64_t silent = tfc__boot_time() - lease_counts_from(job);
+	uint64_t window = lease_window_ns(job);
+	if (!job->agent->received_ns)
+		return;
+	event->silent_ms = (uint32_t)(silent / TFC__MS);
+	event->number = silent < window ? (uint32_t)((window - silent) / TFC__MS) : 0;
+}
+
 static void set_loss_timer(struct tfc__remote_agent *agent)
 {
 	uint64_t next = 0;

@@ -119,6 +119,8 @@ static void remote_job_report(struct remote_job *job)
 		   job->state == REMOTE_OPEN) {
 		job->is_reported_unreachable = job->is_unreachable;
 		event.kind = job->is_unreachable ? TFC__AGENT_UNREACHABLE : TFC__AGENT_REACHABLE;
+		if (job->is_unreachable)
+			tfc__remote_silence(job, &event);
 		remote_job_notify(job, &event);
 	}
 }

@@ -19,7 +19,7 @@ class VerboseTest(clients_test.ClientsTest):
         job = self.start_job("sleep 600", "--worker", "2", "--restart", "5")
         self.await_ready(job, 2)
         self.nodes["b"].process.kill()
-        self.await_log("a", "b: is down", f"{job}: node b does not respond", f"{job}: lost 1 task: node b: .+")
+        self.await_log("a", "b: is down", f"{job}: node b has been unreachable since .+", f"{job}: lost 1 task: node b: .+")
         self.nodes["a"].process.kill()
         self.nodes["a"].end()
         self.nodes["a"] = self.node("a")

@@ -140,7 +140,8 @@ static void a_lost_node_visits_its_tasks(void **state)
 	struct fence fence = begin(&s);
 	sim_report(&s, 1, &(struct tfc__task_event){.kind = TFC__AGENT_UNREACHABLE});
 	sim_report(&s, 1, &(struct tfc__task_event){.kind = TFC__AGENT_REACHABLE});
-	sim_expect(&s, "");
+	sim_expect(&s, "job running g1: a node does not respond: shard/0, shard/999\n"
+		       "job running g1: the node responds again\n");
 	sim_lost(&s, 1, "it is down");
 	sim_expect(&s, "task shard/0 #1 lost lost 0: shard/0 was lost: it is down; restarting it "
 		       "(1 of 2 losses in 3600 s)\n"

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -347,7 +348,8 @@ static void network_explains_exits_like_a_dead_peer(void **state)
 	sim_report(&s, 2, &(struct tfc__task_event){.kind = TFC__AGENT_REACHABLE});
 	s.now += 30 * SIM_SECOND;
 	sim_answer_of(&s, 2, running);
-	sim_expect(&s, "task worker/0 #1 failed exit 1: worker/0 exited with 1 while a node was "
+	sim_expect(&s, "job running g1: the node responds again\n"
+		       "task worker/0 #1 failed exit 1: worker/0 exited with 1 while a node was "
 		       "unreachable; restarting the group (1 of 2 losses in 3600 s)\n"
 		       "job restarting g1: worker/0 exited with 1 while a node was unreachable; "
 		       "restarting the group (1 of 2 losses in 3600 s)\n"
@@ -360,6 +362,67 @@ static void network_explains_exits_like_a_dead_peer(void **state)
 	sim_answer_of(&s, 1, running);
 	sim_answer_of(&s, 2, running);
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STOPPING);
+	sim_fini(&s);
+}
+
+static void an_unreachable_node_is_reported_with_its_tasks(void **state)
+{
+	static const uint32_t nodes[] = {1, 2, 2};
+	const struct tfc__task_event unreachable = {.kind = TFC__AGENT_UNREACHABLE,
+						    .text = "node b does not respond"};
+	const struct tfc__task_event reachable = {.kind = TFC__AGENT_REACHABLE,
+						  .text = "node b responds again"};
+	struct sim s;
+	sim_mirrored(&s);
+	s.roles[0].count = 3;
+	sim_up_at(&s, nodes);
+	sim_report(&s, 2, &unreachable);
+	sim_expect(&s, "job running g1: node b does not respond: worker/1, worker/2\n");
+	sim_report(&s, 2, &reachable);
+	sim_expect(&s, "job running g1: node b responds again\n");
+	sim_report(&s, 3, &unreachable); /* it has no task */
+	sim_report(&s, 3, &reachable);
+	sim_expect(&s, "");
+	sim_fini(&s);
+}
+
+/* The text names as many tasks as fit. */
+static void an_unreachable_node_with_many_tasks_names_some_and_counts_the_others(void **state)
+{
+	uint32_t nodes[SIM_TASKS];
+	struct sim s;
+	sim_mirrored(&s);
+	s.roles[0].count = SIM_TASKS;
+	for (uint32_t i = 0; i < SIM_TASKS; i++)
+		nodes[i] = 1;
+	sim_up_at(&s, nodes);
+	sim_report(&s, 1,
+		   &(struct tfc__task_event){.kind = TFC__AGENT_UNREACHABLE,
+					     .text = "node b does not respond"});
+	const char *report = s.trace.data;
+	assert_non_null(strstr(report, "node b does not respond: worker/0, worker/1, "));
+	uint32_t named = 0, more = 0;
+	for (const char *at = report; (at = strstr(at, "worker/")); at++)
+		named++;
+	assert_int_equal(sscanf(strstr(report, " and "), " and %u more\n", &more), 1);
+	assert_int_equal(named + more, SIM_TASKS);
+	sim_fini(&s);
+}
+
+/* What a stopping job waits for does not change how it ends. */
+static void an_unreachable_node_is_reported_while_the_job_stops(void **state)
+{
+	struct sim s;
+	two_workers_up(&s);
+	sim_stop(&s, 0, false);
+	sim_signal(&s, "worker/0", 15);
+	s.trace.len = 0;
+	sim_report(&s, 2, &(struct tfc__task_event){.kind = TFC__AGENT_UNREACHABLE});
+	sim_expect(&s, "job stopping g1: a node does not respond: worker/1\n");
+	sim_lost(&s, 2, "it is down");
+	sim_expect(&s, "task worker/1 #1 stopped stopped 0: worker/1 was lost: it is down\n"
+		       "release worker/0\n"
+		       "end stopped stopped 0: stopped\n");
 	sim_fini(&s);
 }
 
@@ -530,6 +593,10 @@ int main(void)
 		cmocka_unit_test(used_up_losses_fail_the_job),
 		cmocka_unit_test(node_lost_while_the_job_ends_is_not_waited_for),
 		cmocka_unit_test(network_explains_exits_like_a_dead_peer),
+		cmocka_unit_test(an_unreachable_node_is_reported_with_its_tasks),
+		cmocka_unit_test(
+			an_unreachable_node_with_many_tasks_names_some_and_counts_the_others),
+		cmocka_unit_test(an_unreachable_node_is_reported_while_the_job_stops),
 		cmocka_unit_test(drained_node_is_left_with_the_whole_grace),
 		cmocka_unit_test(moves_cost_no_budget),
 		cmocka_unit_test(sidecar_leaves_a_drained_node_at_once),

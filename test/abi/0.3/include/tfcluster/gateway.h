@@ -322,7 +322,9 @@ TFC_API int tfc_gateway_undrain(tfc_gateway *gateway, const char *node,
 				tfc_op **ret_op);
 
 enum tfc_event_kind {
-	TFC_EVENT_JOB = 1,    /* the job changed its state */
+	/* the job changed its state, or text says what it waits for in the same state: a task that
+	 * does not start, a node that is unreachable or responds again */
+	TFC_EVENT_JOB = 1,
 	TFC_EVENT_TASK = 2,   /* a task changed its state, or has stalled */
 	TFC_EVENT_OUTPUT = 3, /* a line of output */
 	/* Output of a task is missing here. If `text` is "", `data_len` bytes are lost. Otherwise

@@ -116,6 +116,9 @@ typedef struct tfc_job_task {
 	/* It stalls after so many milliseconds without a sign of life (the job key stall_s); 0:
 	 * never. */
 	uint64_t stall_ms;
+	/* The last sign of life of its node, which the maintainer cannot reach; the other fields
+	 * are as of then. 0: the node responds, or there is no node. */
+	uint64_t unreachable_ns;
 } tfc_job_task;
 
 /* A job. Of a damaged one only job, state, maintainer and text are known. */
