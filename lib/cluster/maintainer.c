@@ -68,8 +68,7 @@ static void maintainer_finish(struct tfc__maintainer *maintainer)
 	maintainer->is_settled = true;
 	tfc__timer_cancel(&maintainer->timer);
 	tfc__observer_remove(&maintainer->nodes_user);
-	tfc__work_cancel(&maintainer->launching);
-	tfc__observer_remove(&maintainer->reader);
+	tfc__maintainer_launch_fini(maintainer);
 	if (maintainer->end == TFC__MAINTAINER_ENDED)
 		tfc__maintainer_end_links(maintainer);
 	/* deferred: one of the links is calling this */
@@ -176,11 +175,9 @@ int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__nodes *nodes,
 	tfc__timer_init(&maintainer->timer, ctx, on_core_timer);
 	tfc__work_init(&maintainer->first_step, ctx, on_first_step);
 	tfc__work_init(&maintainer->failing, ctx, tfc__maintainer_notify_failures);
-	tfc__work_init(&maintainer->launching, ctx, tfc__maintainer_launch_kept);
-	tfc__observer_init(&maintainer->reader, tfc__maintainer_on_shown);
+	tfc__maintainer_launch_init(maintainer);
 	tfc__list_init(&maintainer->refusals);
 	tfc__list_init(&maintainer->placings);
-	tfc__list_init(&maintainer->launches);
 	tfc__list_init(&maintainer->failures);
 	tfc__work_init(&maintainer->closing, ctx, close_fenced_links);
 	tfc__nodes_join(nodes, &maintainer->nodes_user);
@@ -212,8 +209,7 @@ void tfc__maintainer_close(struct tfc__maintainer *maintainer)
 	tfc__timer_cancel(&maintainer->timer);
 	tfc__work_cancel(&maintainer->first_step);
 	tfc__work_cancel(&maintainer->failing);
-	tfc__work_cancel(&maintainer->launching);
-	tfc__observer_remove(&maintainer->reader);
+	tfc__maintainer_launch_fini(maintainer);
 	tfc__work_cancel(&maintainer->closing);
 	tfc__observer_remove(&maintainer->nodes_user);
 	tfc__maintainer_follow_end(maintainer);

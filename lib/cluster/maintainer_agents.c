@@ -209,6 +209,10 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported
 	default:
 		break;
 	}
+	if (event.task == maintainer->first_rank &&
+	    (event.kind == TFC__AGENT_READY || event.kind == TFC__AGENT_EXITED ||
+	     event.kind == TFC__AGENT_REFUSED))
+		tfc__maintainer_end_head_start(maintainer);
 	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_REPORT,
 								   .node = link->number,
 								   .report = &event});

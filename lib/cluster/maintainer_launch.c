@@ -2,9 +2,20 @@
  * Launches are written ahead: an attempt is launched only after the entry that reports it was
  * stored. So a later epoch knows every node where an attempt may be alive, and never uses the
  * number of an attempt twice.
+ *
+ * A PyTorch process that connects to rank 0 before rank 0 listens sleeps for a second, and only
+ * then tries again (torch/csrc/distributed/c10d/socket.cpp). All ranks take equally long until
+ * then, so half of the starts would lose this second. Therefore rank 0 gets a head start: the
+ * others are launched when it listens, or HEAD_START later. On a busy machine with two cores, ranks
+ * that were launched together arrived up to 0.25 s apart.
  */
+#include <string.h>
+
+#include "base/clock.h"
 #include "base/fail.h"
 #include "cluster/maintainer_state.h"
+
+#define HEAD_START (250 * TFC__MS)
 
 static struct launch *launch_of(struct tfc__link *link)
 {
@@ -101,6 +112,25 @@ static void order_launch(struct tfc__maintainer *maintainer, uint32_t task)
 	if (env.env)
 		link->ops->order(link->job, &env);
 	link->ops->order(link->job, &launch);
+	if (task == maintainer->first_rank)
+		tfc__timer_set(&maintainer->head_start, tfc__now() + HEAD_START);
+}
+
+static bool launch_must_wait(const struct tfc__maintainer *maintainer, uint32_t task)
+{
+	uint32_t first = maintainer->first_rank, index;
+	if (first == UINT32_MAX || task == first)
+		return false;
+	const char *role = tfc__job_task_role(maintainer->info.job, task, &index)->name;
+	bool is_first_pending = !tfc__list_is_empty(&maintainer->seen[first].launch.link);
+	return tfc__role_is_in_cluster(role) && (is_first_pending || maintainer->head_start.at);
+}
+
+void tfc__maintainer_end_head_start(struct tfc__maintainer *maintainer)
+{
+	tfc__timer_cancel(&maintainer->head_start);
+	if (!tfc__list_is_empty(&maintainer->late_launches))
+		tfc__work_schedule(&maintainer->launching);
 }
 
 void tfc__maintainer_note_launch(struct tfc__maintainer *maintainer,
@@ -118,6 +148,8 @@ bool tfc__maintainer_drop_launch(struct tfc__maintainer *maintainer, uint32_t ta
 	struct tfc__link *link = &maintainer->seen[task].launch.link;
 	bool is_waiting = !tfc__list_is_empty(link);
 	tfc__list_remove(link);
+	if (task == maintainer->first_rank)
+		tfc__maintainer_end_head_start(maintainer);
 	return is_waiting;
 }
 
@@ -134,30 +166,81 @@ void tfc__maintainer_mark_launches(struct tfc__maintainer *maintainer)
 	tfc__work_schedule(&maintainer->launching);
 }
 
-void tfc__maintainer_on_shown(struct tfc__observer *reader, const void *event)
+static void on_journal_shown(struct tfc__observer *reader, const void *event)
 {
 	struct tfc__maintainer *maintainer = tfc__container_of(reader, struct tfc__maintainer,
 							       reader);
 	tfc__work_schedule(&maintainer->launching);
 }
 
-void tfc__maintainer_launch_kept(struct tfc__work *work)
+static uint32_t launch_task(const struct tfc__maintainer *maintainer, struct tfc__link *link)
+{
+	const struct seen *seen = tfc__container_of(launch_of(link), struct seen, launch);
+	return (uint32_t)(seen - maintainer->seen);
+}
+
+static void launch_stored(struct tfc__work *work)
 {
 	struct tfc__maintainer *maintainer = tfc__container_of(work, struct tfc__maintainer,
 							       launching);
+	struct tfc__link *launches = &maintainer->launches, *late = &maintainer->late_launches;
 	uint32_t kept = maintainer->journal->count;
 	maintainer->busy++;
 	maintainer->is_stepping = true; /* hooks of the host are called inside */
-	while (!tfc__list_is_empty(&maintainer->launches) &&
-	       launch_of(maintainer->launches.next)->mark <= kept) {
-		const struct launch *next = launch_of(maintainer->launches.next);
-		const struct seen *seen = tfc__container_of(next, struct seen, launch);
-		order_launch(maintainer, (uint32_t)(seen - maintainer->seen));
+	while (!tfc__list_is_empty(launches) && launch_of(launches->next)->mark <= kept) {
+		struct tfc__link *link = launches->next;
+		if (!launch_must_wait(maintainer, launch_task(maintainer, link))) {
+			order_launch(maintainer, launch_task(maintainer, link));
+		} else {
+			tfc__list_remove(link);
+			tfc__list_append(late, link);
+		}
 	}
+	while (!tfc__list_is_empty(late) &&
+	       !launch_must_wait(maintainer, launch_task(maintainer, late->next)))
+		order_launch(maintainer, launch_task(maintainer, late->next));
 	maintainer->is_stepping = false;
-	if (tfc__list_is_empty(&maintainer->launches))
+	if (tfc__list_is_empty(launches))
 		tfc__observer_remove(&maintainer->reader);
 	tfc__maintainer_accept_stop(maintainer);
 	maintainer->busy--;
 	tfc__maintainer_settle(maintainer);
+}
+
+static void on_head_start_over(struct tfc__timer *timer)
+{
+	tfc__maintainer_end_head_start(
+		tfc__container_of(timer, struct tfc__maintainer, head_start));
+}
+
+/* Rank 0 is the chief, or else the first worker. */
+static uint32_t find_first_rank(const tfc_job *job)
+{
+	uint32_t task = 0, worker = UINT32_MAX;
+	if (job->framework != TFC_FRAMEWORK_PYTORCH)
+		return UINT32_MAX;
+	for (uint32_t r = 0; r < job->role_count; task += job->roles[r++].count) {
+		if (job->roles[r].count && strcmp(job->roles[r].name, "chief") == 0)
+			return task;
+		if (job->roles[r].count && strcmp(job->roles[r].name, "worker") == 0)
+			worker = task;
+	}
+	return worker;
+}
+
+void tfc__maintainer_launch_init(struct tfc__maintainer *maintainer)
+{
+	tfc__list_init(&maintainer->launches);
+	tfc__list_init(&maintainer->late_launches);
+	tfc__work_init(&maintainer->launching, maintainer->ctx, launch_stored);
+	tfc__observer_init(&maintainer->reader, on_journal_shown);
+	tfc__timer_init(&maintainer->head_start, maintainer->ctx, on_head_start_over);
+	maintainer->first_rank = find_first_rank(maintainer->info.job);
+}
+
+void tfc__maintainer_launch_fini(struct tfc__maintainer *maintainer)
+{
+	tfc__timer_cancel(&maintainer->head_start);
+	tfc__work_cancel(&maintainer->launching);
+	tfc__observer_remove(&maintainer->reader);
 }

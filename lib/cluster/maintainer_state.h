@@ -4,7 +4,8 @@
  * maintainer.c        opening, closing, steps of the core
  * maintainer_links.c  the agents of its nodes
  * maintainer_agents.c requests to agents, and their events
- * maintainer_launch.c launches, ordered once they are stored, and the cluster spec that they need
+ * maintainer_launch.c launches, ordered once they are stored, and the cluster spec that they need;
+ *                     the head start of rank 0
  * maintainer_place.c  nodes for tasks, and the capacity they use
  * maintainer_report.c   the journal
  * maintainer_upstream.c  workers that follow the host's data
@@ -92,6 +93,8 @@ struct tfc__maintainer {
 	/* The tasks with something to do, as lists of struct seen: a turn visits no other task. */
 	struct tfc__link placings;
 	struct tfc__link launches; /* in the order of their marks */
+	struct tfc__link
+		late_launches; /* stored; they wait until the first rank's head start ends */
 	struct tfc__link failures;
 	uint32_t *placed; /* per task: the response to PLACE */
 	struct tfc__link refusals;
@@ -99,6 +102,8 @@ struct tfc__maintainer {
 	struct tfc__work first_step;
 	struct tfc__observer reader; /* of the journal */
 	struct tfc__work launching;
+	uint32_t first_rank;          /* the task that gets a head start; UINT32_MAX: none */
+	struct tfc__timer head_start; /* set while the first rank has it */
 	struct tfc__work failing;
 	struct tfc__work closing;
 	tfc__maintainer_end_fn end_fn;
@@ -142,6 +147,8 @@ void tfc__maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
 void tfc__maintainer_notify_failures(struct tfc__work *work);
 
 /* maintainer_launch.c */
+void tfc__maintainer_launch_init(struct tfc__maintainer *maintainer);
+void tfc__maintainer_launch_fini(struct tfc__maintainer *maintainer);
 /* Call when an address has changed: the next launch on each node needs another spec. */
 void tfc__maintainer_drop_spec(struct tfc__maintainer *maintainer);
 void tfc__maintainer_note_launch(struct tfc__maintainer *maintainer,
@@ -149,8 +156,8 @@ void tfc__maintainer_note_launch(struct tfc__maintainer *maintainer,
 /* Returns whether a launch was pending. */
 bool tfc__maintainer_drop_launch(struct tfc__maintainer *maintainer, uint32_t task);
 void tfc__maintainer_mark_launches(struct tfc__maintainer *maintainer); /* a step is complete */
-void tfc__maintainer_on_shown(struct tfc__observer *reader, const void *event);
-void tfc__maintainer_launch_kept(struct tfc__work *work);
+/* The first rank listens, or its attempt has ended. */
+void tfc__maintainer_end_head_start(struct tfc__maintainer *maintainer);
 
 /* maintainer_place.c */
 void tfc__maintainer_note_place(struct tfc__maintainer *maintainer,

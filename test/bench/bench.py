@@ -14,6 +14,7 @@ import nodes
 import output
 import page
 import start
+import torch_start
 import train
 
 ROWS = {
@@ -30,6 +31,7 @@ ROWS = {
     "scale": cost.Scale,
     "size": cost.Size,
     "train": train.Train,
+    "torch_start": torch_start.TorchStart,
 }
 
 

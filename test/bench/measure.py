@@ -8,6 +8,16 @@ import statistics
 import subprocess
 
 IDLE_SECONDS = 60
+TORCH_PYTHON = os.environ.get("TFC_TORCH_PYTHON", "/usr/bin/python3")
+
+
+def torchrun():
+    """torchrun's argv before its options; None: TORCH_PYTHON has no torch. The two options are
+    those without which torchrun 1.13.1 fails on Python 3.11 (an enum of zero)."""
+    check = [TORCH_PYTHON, "-c", "import torch"]
+    if subprocess.run(check, check=False, capture_output=True).returncode != 0:
+        return None
+    return [TORCH_PYTHON, "-m", "torch.distributed.run", "--standalone", "--redirects=1", "--tee=1"]
 
 
 class Table:

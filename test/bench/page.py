@@ -43,7 +43,7 @@ def surroundings(names):
     virtual = ", virtual" if re.search(r"^flags.*\bhypervisor\b", info, re.MULTILINE) else ""
     kernel = re.match(r"[0-9.]*[0-9]", platform.release()).group()
     versions = [first_line("cc", "--version"), python_version("tensorflow-cpu"),
-                python_version("torch"), first_line("mpirun", "--version"),
+                package_version("python3-torch"), first_line("mpirun", "--version"),
                 package_version("supervisor"), package_version("runit"), package_version("musl")]
     yield f"- {os.cpu_count()} cores ({model.group(1) if model else 'unknown'}{virtual}), " \
           f"{memory} GiB, Linux {kernel}; load at the beginning {os.getloadavg()[0]:.1f}"

@@ -1,16 +1,14 @@
 """Rows: how fast many tasks are launched, and a dead one is restarted."""
 
 import contextlib
-import importlib.util
 import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
-from measure import Bench, background, faster, percentile, quotient, ratio, spread
+from measure import Bench, background, faster, percentile, quotient, ratio, spread, torchrun
 
 NUMBER_OF_TASKS = 1000
 RESTARTS = 60
@@ -93,18 +91,18 @@ class Launch(Bench):
         """Per task, for it would take half a minute for as many as ours."""
         what = "launch and reap, per task"
         mine = [value / NUMBER_OF_TASKS for value in ours]
-        if not importlib.util.find_spec("torch"):
+        argv = torchrun()
+        if not argv:
             self.table.add(what, spread(mine, "ms", 2), "torchrun: not installed", "-",
                            ">= 10x faster", None)
             return
-        argv = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python"]
         took = []
         for _ in range(3):
             durations = []
             for count in (1, 1 + TORCHRUN_TASKS):  # the difference is without its own start
                 begin = time.monotonic()
-                subprocess.run([*argv, f"--nproc-per-node={count}", self.task, "exit"], check=True,
-                               capture_output=True, timeout=120)
+                subprocess.run([*argv, "--no-python", f"--nproc_per_node={count}", self.task,
+                                "exit"], check=True, capture_output=True, timeout=120)
                 durations.append(time.monotonic() - begin)
             took.append((durations[1] - durations[0]) * 1e3 / TORCHRUN_TASKS)
         self.table.add(what, spread(mine, "ms", 2), "torchrun " + spread(took, "ms", 2),

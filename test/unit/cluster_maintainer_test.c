@@ -10,7 +10,8 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "cluster/maintainer.h"
+#include "base/clock.h"
+#include "cluster/maintainer_state.h"
 #include "played_agent.h"
 
 #define NODES 3
@@ -637,6 +638,86 @@ static void failure_is_reported_with_its_own_reason(void **state)
 	}
 }
 
+/* ---- the head start of PyTorch's rank 0 */
+
+#define RANKS                                                                      \
+	"{\"framework\":\"pytorch\",\"argv\":[\"x\"],\"success\":\"all_workers\"," \
+	"\"roles\":{\"helper\":{\"sidecar\":true,\"ready\":\"started\"},"          \
+	"\"worker\":{\"count\":1},\"chief\":{}}}"
+
+enum { HELPER, WORKER, CHIEF };
+
+/* All ports are held: the chief, which is rank 0, and the sidecar are launched; the worker is not.
+ */
+static void launch_first_rank(struct world *w, const char *nodes[3])
+{
+	open_world(w, RANKS);
+	add_member(w, "b", 1);
+	add_member(w, "c", 1);
+	begin(w);
+	turn(w);
+	for (uint32_t i = 0; i < 3; i++) {
+		nodes[i] = agent_named(w, tfc__maintainer_node(w->maintainer, i))->name;
+		if (i == CHIEF)
+			w->orders.len = 0;
+		held_at(w, nodes[i], i, 1);
+	}
+	expect_at(w, nodes,
+		  "%0: spec g1 %2:1 %1:1\n%0: launch 0 #1 g1\n"
+		  "%2: spec g1 %2:1 %1:1\n%2: launch 2 #1 g1\n");
+}
+
+static void other_ranks_are_launched_when_the_first_listens(void **state)
+{
+	struct world w;
+	const char *nodes[3];
+	launch_first_rank(&w, nodes);
+	started(&w, nodes[CHIEF], CHIEF, 1);
+	expect(&w, "");
+	report(&w, nodes[CHIEF],
+	       (struct tfc__task_event){.kind = TFC__AGENT_READY, .task = CHIEF, .attempt = 1});
+	expect_at(&w, nodes, "%1: spec g1 %2:1 %1:1\n%1: launch 1 #1 g1\n");
+	close_world(&w);
+}
+
+static void other_ranks_wait_half_a_second_at_most(void **state)
+{
+	struct world w;
+	const char *nodes[3];
+	launch_first_rank(&w, nodes);
+	assert_in_range(w.maintainer->head_start.at, 1, tfc__now() + 500 * TFC__MS);
+	while (w.orders.len == 0)
+		assert_true(tfc_ctx_run(w.ctx, 10000) >= 0);
+	expect_at(&w, nodes, "%1: spec g1 %2:1 %1:1\n%1: launch 1 #1 g1\n");
+	close_world(&w);
+}
+
+static void other_ranks_do_not_wait_for_a_dead_one(void **state)
+{
+	struct world w;
+	const char *nodes[3];
+	launch_first_rank(&w, nodes);
+	started(&w, nodes[CHIEF], CHIEF, 1);
+	exited(&w, nodes[CHIEF], CHIEF, 1, 0);
+	assert_non_null(strstr(w.orders.data, ": launch 1 #1 g1\n"));
+	close_world(&w);
+}
+
+static void rank_that_is_stopped_while_it_waits_is_never_launched(void **state)
+{
+	struct world w;
+	const char *nodes[3];
+	launch_first_rank(&w, nodes);
+	tfc__maintainer_stop(w.maintainer, 0, false);
+	expect_at(&w, nodes, "%0: stop 0\n%2: stop 2\n");
+	exited(&w, nodes[HELPER], HELPER, 1, 143);
+	exited(&w, nodes[CHIEF], CHIEF, 1, 143);
+	assert_null(strstr(w.orders.data, "launch"));
+	assert_int_equal(w.end, TFC__MAINTAINER_ENDED);
+	assert_int_equal(w.journal.job_state, TFC_JOB_STOPPED);
+	close_world(&w);
+}
+
 static void fenced_maintainer_lets_go_and_says_nothing(void **state)
 {
 	struct world w;
@@ -718,6 +799,10 @@ int main(void)
 		cmocka_unit_test(task_that_gets_another_port_is_notified),
 		cmocka_unit_test(node_that_refused_a_launch_gets_the_spec_again),
 		cmocka_unit_test(failure_is_reported_with_its_own_reason),
+		cmocka_unit_test(other_ranks_are_launched_when_the_first_listens),
+		cmocka_unit_test(other_ranks_wait_half_a_second_at_most),
+		cmocka_unit_test(other_ranks_do_not_wait_for_a_dead_one),
+		cmocka_unit_test(rank_that_is_stopped_while_it_waits_is_never_launched),
 		cmocka_unit_test(fenced_maintainer_lets_go_and_says_nothing),
 		cmocka_unit_test(nothing_is_placed_before_the_members_were_received_of),
 		cmocka_unit_test(member_that_is_not_received_of_is_done_without),
