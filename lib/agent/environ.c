@@ -199,6 +199,33 @@ static void env_set_number(struct tfc__strv *env, const char *name, uint64_t num
 	tfc__strv_set_env(env, name, text);
 }
 
+static void env_set_default(struct tfc__strv *env, const char *name, const char *value)
+{
+	if (!tfc__env_get((const char *const *)env->items, name))
+		tfc__strv_set_env(env, name, value);
+}
+
+/*
+ * What torchrun sets besides the variables that follow from the spec: torch/distributed/run.py and
+ * torch/distributed/elastic/agent/server/local_elastic_agent.py of 1.13.1, and of 2.2 and later,
+ * where the NCCL variable has the prefix TORCH_ (the older name causes a warning there).
+ */
+static void env_add_torchrun(const struct agent_task *task, struct tfc__strv *env)
+{
+	char *error_file = tfc__error_file_path(task);
+	tfc__strv_set_env(env, "TORCHELASTIC_RUN_ID", task->job->info.id);
+	env_set_number(env, "TORCHELASTIC_RESTART_COUNT", task->generation - 1);
+	env_set_number(env, "TORCHELASTIC_MAX_RESTARTS", task->role->restart.max);
+	tfc__strv_set_env(env, "TORCHELASTIC_USE_AGENT_STORE", "False");
+	tfc__strv_unset_env(env, "TORCHELASTIC_ERROR_FILE");
+	if (error_file)
+		tfc__strv_set_env(env, "TORCHELASTIC_ERROR_FILE", error_file);
+	free(error_file);
+	env_set_default(env, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+	if (strcmp(tfc__env_get((const char *const *)env->items, "LOCAL_WORLD_SIZE"), "1") != 0)
+		env_set_default(env, "OMP_NUM_THREADS", "1");
+}
+
 /* The variables of the framework that follow from the spec, and those of its own launcher. */
 static int env_add_framework(const struct agent_task *task, const tfc_spec *spec,
 			     struct tfc__strv *env, tfc_error *error)
@@ -217,18 +244,14 @@ static int env_add_framework(const struct agent_task *task, const tfc_spec *spec
 	tfc_spec_free(part);
 	if (code < 0)
 		return code;
-	if (is_in_cluster && job->framework == TFC_FRAMEWORK_PYTORCH) { /* as torchrun */
-		tfc__strv_set_env(env, "TORCHELASTIC_RUN_ID", task->job->info.id);
-		env_set_number(env, "TORCHELASTIC_RESTART_COUNT", task->generation - 1);
-		env_set_number(env, "TORCHELASTIC_MAX_RESTARTS", task->role->restart.max);
-		tfc__strv_set_env(env, "TORCHELASTIC_USE_AGENT_STORE", "False");
-	}
 	/* If mpirun started the host, JAX would use that cluster before any other. */
 	if (is_in_cluster && job->framework == TFC_FRAMEWORK_JAX)
 		tfc__strv_unset_env(env, "OMPI_MCA_orte_hnp_uri");
 	for (char **variable = variables; *variable; variable++)
 		tfc__strv_set_variable(env, *variable);
 	free(variables);
+	if (is_in_cluster && job->framework == TFC_FRAMEWORK_PYTORCH)
+		env_add_torchrun(task, env);
 	return TFC_OK;
 }
 

@@ -4,6 +4,7 @@
  *   agent.c      the machine: directories, port pool, the list of jobs
  *   agent_job.c  a job on it: open, close, holds, queries
  *   launch.c     one attempt: argv, environment, spawn; launches that wait for the guard
+ *   error_file.c the file in which a PyTorch task reports its exception
  *   error_line.c the line of a failed attempt's output that names the reason
  *   environ.c    the environment of a task
  *   watch.c      watches for listeners and finds foreign ones
@@ -26,6 +27,7 @@
 #define TFC_AGENT_INTERNAL_H
 
 #include "agent/agent.h"
+#include "agent/error_line.h"
 #include "agent/user.h"
 #include "base/list.h"
 #include "base/strv.h"
@@ -243,6 +245,11 @@ struct tfc__task_event tfc__agent_process_event(const tfc_process_event *process
 void tfc__agent_reply(struct agent_task *task, enum reply kind);
 void tfc__agent_refuse_stopped(struct agent_task *task); /* it was stopped before it was started */
 void tfc__agent_task_info(const struct agent_task *task, tfc_task_info *ret_info);
+
+/* error_file.c */
+char *tfc__error_file_path(const struct agent_task *task); /* freed by the caller; NULL: none */
+void tfc__error_file_remove(const struct agent_task *task);
+bool tfc__error_file_find(const struct agent_task *task, struct tfc__error_line *ret_line);
 
 /* agent_slot.c; acquire: TFC_OK, or TFC_EAGAIN with the text in task->error. */
 int tfc__slot_acquire(struct agent_task *task);

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/error_line.h"
 #include "agent/internal.h"
 #include "base/fail.h"
 #include "log/tail.h"
@@ -107,9 +106,9 @@ struct attempt_error {
 };
 
 /*
- * Quotes the attempt's output. A program may send both streams to standard output, where only a
- * traceback and the like are a reason. What a program printed before a signal of the kernel or
- * another process killed it is none, unless a runtime has reported the signal.
+ * Quotes the attempt's error file, or else its output. A program may send both streams to standard
+ * output, where only a traceback and the like are a reason. What a program printed before a signal
+ * of the kernel or another process killed it is none, unless a runtime has reported the signal.
  */
 static void attempt_quote_error(struct agent_task *task, struct attempt_error *error,
 				struct tfc__task_event *event)
@@ -121,11 +120,12 @@ static void attempt_quote_error(struct agent_task *task, struct attempt_error *e
 			(end->status == SIGSEGV || end->status == SIGBUS || end->status == SIGFPE ||
 			 end->status == SIGILL || end->status == SIGTRAP);
 	bool is_exit = end->reason == TFC_EXIT_CODE && end->status != 0;
-	bool is_found = false;
+	bool is_found;
 	char name[TFC__LOG_NAME_SIZE];
 	char **lines;
 	if (!is_exit && !is_abort && !is_crash)
 		return;
+	is_found = tfc__error_file_find(task, &error->line);
 	tfc__agent_log_name(task->job, task->number, name);
 	for (int i = 0; i < 2 && !is_found; i++) {
 		enum tfc__error_source source = is_crash ? TFC__ERROR_FATAL
@@ -246,6 +246,7 @@ void tfc__agent_spawn_attempt(struct agent_task *task)
 	struct tfc__agent_job *job = task->job;
 	char name[TFC__LOG_NAME_SIZE];
 	char *cwd = tfc__agent_working_dir(task);
+	tfc__error_file_remove(task);
 	tfc__agent_log_name(job, task->number, name);
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	tfc_process_limits limits;

@@ -82,5 +82,28 @@ class GroupTest(cluster.ClusterTest):
                          f"a rank changed its address: {job.addresses()}")
 
 
+RECORDED = """
+import os, signal, torch
+from torch.distributed.elastic.multiprocessing.errors import record
+@record
+def main():
+    if os.environ["RANK"] == "0":
+        signal.pause()
+    raise ValueError(f"{torch.get_num_threads()} thread\\nof rank 1")
+main()
+"""
+
+
+@unittest.skipUnless(FRAMEWORK == "pytorch", "PyTorch's own")
+class TorchTest(cluster.ClusterTest):
+
+    def test_recorded_exception_is_the_reason_and_a_rank_has_one_thread(self):
+        job = self.start(framework=FRAMEWORK, roles={"worker": {"count": 2}},
+                         argv=["sh", "-c", f"exec {sys.executable} -c '{RECORDED}' 2>/dev/null"])
+        end, _ = job.end()
+        self.assertEqual((end["state"], end["decided_by"], end["error_line"]),
+                         ("failed", "worker/1", "ValueError: 1 thread"), end)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -158,6 +158,7 @@ static void run_ranks(struct node_run *run, const char *framework, struct follow
 	static const char *const launcher_env[] = {
 		"PATH=/usr/bin:/bin",
 		"TORCHELASTIC_USE_AGENT_STORE=True",
+		"TORCHELASTIC_ERROR_FILE=/of/torchrun",
 		"RANK=77",
 		"OMPI_MCA_orte_hnp_uri=1.0;tcp://192.0.2.1:1",
 		"JAX_LOCAL_DEVICE_IDS=0,1",
@@ -195,14 +196,51 @@ static void pytorch_ranks_learn_how_often_their_group_was_restarted(void **state
 	expect(&rank, "TORCHELASTIC_RESTART_COUNT", "1");
 	expect(&rank, "TORCHELASTIC_MAX_RESTARTS", "7");
 	expect(&rank, "TORCHELASTIC_USE_AGENT_STORE", "False");
+	expect(&rank, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+	expect(&rank, "OMP_NUM_THREADS", "1");
 	expect(&rank, "TF_CONFIG", NULL);
 	expect(&helper, "RANK", "77");
 	expect(&helper, "MASTER_ADDR", NULL);
 	expect(&helper, "TORCHELASTIC_RUN_ID", NULL);
+	expect(&helper, "OMP_NUM_THREADS", NULL);
+	expect(&helper, "TORCH_NCCL_ASYNC_ERROR_HANDLING", NULL);
 	expect(&helper, "TFC_ATTEMPT", "1");
 	free_env(&rank);
 	free_env(&helper);
 	node_follow_end(&follower);
+	node_run_end(&run);
+}
+
+static struct printed read_only_rank(struct node_run *run, struct follower *follower,
+				     const char *env)
+{
+	char *json = node_json("{'framework':'pytorch','argv':['%s','env'],'env':{%s},"
+			       "'roles':{'worker':{}}}",
+			       node_task_program(), env);
+	const struct seen_event *end = node_run_job(run, json, follower);
+	assert_int_equal(end->event.job_state, TFC_JOB_SUCCEEDED);
+	free(json);
+	return read_env(follower, "worker/0");
+}
+
+/* A rank that is alone on its host may use all of its cores, as under torchrun. */
+static void pytorch_defaults_yield_to_the_jobs_own(void **state)
+{
+	static const char *const given = "'OMP_NUM_THREADS':'3',"
+					 "'TORCH_NCCL_ASYNC_ERROR_HANDLING':'0'";
+	struct node_run run;
+	struct follower alone = {0}, own = {0};
+	node_run_begin(&run, NULL);
+	struct printed rank = read_only_rank(&run, &alone, "");
+	expect(&rank, "LOCAL_WORLD_SIZE", "1");
+	expect(&rank, "OMP_NUM_THREADS", NULL);
+	free_env(&rank);
+	rank = read_only_rank(&run, &own, given);
+	expect(&rank, "OMP_NUM_THREADS", "3");
+	expect(&rank, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "0");
+	free_env(&rank);
+	node_follow_end(&alone);
+	node_follow_end(&own);
 	node_run_end(&run);
 }
 
@@ -459,6 +497,7 @@ int main(void)
 		cmocka_unit_test(a_base_environment_that_is_none_is_refused),
 		cmocka_unit_test(a_task_outside_the_cluster_has_no_place_in_it),
 		cmocka_unit_test(pytorch_ranks_learn_how_often_their_group_was_restarted),
+		cmocka_unit_test(pytorch_defaults_yield_to_the_jobs_own),
 		cmocka_unit_test(jax_ranks_do_not_believe_the_hosts_own_launcher),
 		cmocka_unit_test(what_cannot_run_ends_with_its_sentence),
 		cmocka_unit_test(argv_is_wrapped_and_its_placeholders_replaced),

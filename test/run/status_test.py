@@ -62,6 +62,21 @@ class StatusTest(harness.RunTest):
                 run, end = self.end("--restart", "0", "--", "sh", "-c", script)
                 self.assertEqual(end["error_line"], line)
 
+    def test_end_quotes_the_error_file_of_a_pytorch_task(self):
+        error = '{"message": {"message": "ValueError: bad shape\\nof x", "extraInfo": {}}}'
+        for script, line in ((f"printf %s '{error}' >$TORCHELASTIC_ERROR_FILE; exit 4", "ValueError: bad shape"),
+                             ("echo '{\"message\": \"out of data\"}' >$TORCHELASTIC_ERROR_FILE; exit 4",
+                              "out of data"),
+                             ("echo '[' >$TORCHELASTIC_ERROR_FILE; exit 4", "in the log"),
+                             ("mkfifo $TORCHELASTIC_ERROR_FILE; exit 4", "in the log"),
+                             (f"[ $TFC_ATTEMPT = 2 ] || {{ printf %s '{error}' >$TORCHELASTIC_ERROR_FILE; kill -9 $$; }};"
+                              "exit 4", "in the log")):
+            with self.subTest(script=script):
+                run, end = self.end("--framework", "pytorch", "--worker", "1", "--", "sh", "-c",
+                                    "echo in the log >&2; " + script)
+                self.assertEqual((run.status, end["text"], end["error_line"]),
+                                 (4, f"worker/0 exited with 4: {line}", line))
+
     def test_last_line_says_where_a_log_is_that_is_kept(self):
         run = self.shell("echo cannot open x.csv >&2; exit 4", "--log-dir", "logs")
         place = re.fullmatch(r"tfc_run: failed \(exit\): worker/0 exited with 4: cannot open x.csv; its log: "
