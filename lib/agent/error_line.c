@@ -1,11 +1,13 @@
 /*
- * Three kinds of lines name the reason, and the last one in the output counts:
+ * These lines name the reason, and the last one in the output counts:
  *
  * - The exception of a traceback: after the header, the first line that is not indented. A message
  *   of several lines continues below it. TensorFlow's "Graph execution error:" says nothing; its
  *   reason follows the list of the nodes' definitions.
  * - The message of a runtime that aborts the program: Python ("Fatal Python error: "), absl and
  *   TensorFlow (log entries of level F), C++ ("terminate called ...").
+ * - After a traceback: "fatal: ..." or "train.py: error: ...". The program has survived the
+ *   exception, which it printed or logged.
  * - If there is none of these: the last line that is neither a log entry nor a warning, such as the
  *   text of sys.exit("...") or a shell's "not found".
  *
@@ -16,8 +18,11 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/utf8.h"
+
+#define CALLS_FOLLOW "(most recent call last):"
 
 #define QUOTE_BYTES 160
 
@@ -94,18 +99,49 @@ static bool is_fatal(const char *line)
 	return log_entry_level(line) == 'F';
 }
 
-/* Warnings, entries of Python's logging below ERROR, progress bars, and the second line of
- * TensorFlow's entry about the instructions of the CPU. */
+/* What faulthandler prints when a runtime aborts the program after a message of its own. */
+static bool is_abort(const char *line)
+{
+	return strcmp(line, "Fatal Python error: Aborted") == 0;
+}
+
+/* "fatal: ...", "Error: ...", "train.py: error: ...". Python's logging has no space after its
+ * "ERROR:", and the lines of an exception's message seldom begin so. */
+static bool is_last_word(const char *line)
+{
+	return strncasecmp(line, "fatal: ", 7) == 0 || strncasecmp(line, "fatal ", 6) == 0 ||
+	       strncasecmp(line, "error: ", 7) == 0 || strstr(line, ": fatal: ") ||
+	       strstr(line, ": error: ");
+}
+
+/* A line without torchrun's "[rank0]: ". */
+static const char *line_untagged(const char *line)
+{
+	const char *end = line[0] == '[' ? strstr(line, "]: ") : NULL;
+	return end ? end + 3 : line;
+}
+
+/* Whether functions are listed below the line. */
+static bool is_stack_head(const char *line)
+{
+	size_t len = strlen(line), tail = strlen(CALLS_FOLLOW);
+	return len >= tail && strcmp(line + len - tail, CALLS_FOLLOW) == 0;
+}
+
+/* Warnings, entries of Python's logging below ERROR, progress bars, lines of stacks, the second
+ * line of TensorFlow's entry about the instructions of the CPU, and absl's hint about flags. */
 static bool is_noise(const char *line)
 {
 	static const char *const beginnings[] = {"DEBUG:", "INFO:", "WARNING:",
-						 "To enable the following instructions:"};
+						 "To enable the following instructions:",
+						 "Pass --helpshort or --helpfull "};
 	char level = log_entry_level(line);
+	const char *text = line_untagged(line);
 	for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++)
 		if (strncmp(line, beginnings[i], strlen(beginnings[i])) == 0)
 			return true;
-	return level == 'I' || level == 'W' || isspace((unsigned char)line[0]) || !line[0] ||
-	       strstr(line, "Warning: ") || strstr(line, "%|") ||
+	return level == 'I' || level == 'W' || isspace((unsigned char)text[0]) || !text[0] ||
+	       is_stack_head(line) || strstr(line, "Warning: ") || strstr(line, "%|") ||
 	       strstr(line, "Unable to register ");
 }
 
@@ -122,13 +158,17 @@ static bool is_harmless_head(const char *line)
  * line is not the header of a traceback. */
 static int traceback_prefix(const char *line)
 {
-	static const char header[] = "Traceback (most recent call last):";
-	const char *at = strstr(line, header);
-	if (!at || at[strlen(header)])
+	static const char group[] = "  + Exception Group ";
+	const char *at = strstr(line, "Traceback " CALLS_FOLLOW);
+	if (!at || !is_stack_head(line))
 		return -1;
-	if (strncmp(line, "  + Exception Group ", strlen("  + Exception Group ")) == 0)
-		return (int)strlen("  | ");
-	return at == line || (line[0] == '[' && at[-1] == ' ') ? (int)(at - line) : -1;
+	size_t len = (size_t)(at - line), tail = strlen(group);
+	bool is_group = len >= tail && strncmp(at - tail, group, tail) == 0;
+	if (is_group)
+		len -= tail;
+	if (len && (line[0] != '[' || line[len - 1] != ' ' || line[len - 2] == '|'))
+		return -1;
+	return (int)(is_group ? len + strlen("  | ") : len);
 }
 
 /* The number of the exception's line in the traceback whose header is lines[at]; 0: not found. */
@@ -198,7 +238,7 @@ bool tfc__error_line_find(char *const *lines, enum tfc__error_source source,
 {
 	char *text = ret_line->text;
 	const char *last = NULL;
-	bool is_found = false;
+	enum { FOUND_NONE, FOUND_EXCEPTION, FOUND_FATAL } found = FOUND_NONE;
 	text[0] = '\0';
 	for (size_t i = 0; lines[i]; i++) {
 		const char *line = line_shown(lines[i]);
@@ -208,16 +248,18 @@ bool tfc__error_line_find(char *const *lines, enum tfc__error_source source,
 			exception = traceback_exception(lines, i, prefix);
 		if (exception) {
 			exception_copy(lines + exception, prefix, text);
-			is_found = true;
-		} else if (is_fatal(line)) {
+			found = FOUND_EXCEPTION;
+		} else if (is_fatal(line) && !(found == FOUND_FATAL && is_abort(line))) {
 			snprintf(text, TFC__ERROR_LINE_SIZE, "%s",
 				 log_entry_level(line) ? log_entry_text(line) : line);
-			is_found = true;
+			found = FOUND_FATAL;
+		} else if (found == FOUND_EXCEPTION && is_last_word(line)) {
+			snprintf(text, TFC__ERROR_LINE_SIZE, "%s", line);
 		} else if (!is_noise(line)) {
 			last = line;
 		}
 	}
-	if (!is_found && source == TFC__ERROR_LAST && last)
+	if (!found && source == TFC__ERROR_LAST && last)
 		snprintf(text, TFC__ERROR_LINE_SIZE, "%s",
 			 log_entry_level(last) ? log_entry_text(last) : last);
 	text_cut(text, TFC__ERROR_LINE_SIZE);

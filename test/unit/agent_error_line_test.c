@@ -133,6 +133,104 @@ static const struct {
 	 TFC__ERROR_LAST, " [31mred [0m t?o x"},
 	{"a progress bar that ends in a message", " 10%|#  |\rgave up\n", TFC__ERROR_LAST,
 	 "gave up"},
+	{"print_exc, then sys.exit with a text",
+	 HEADER FRAME "ZeroDivisionError: division by zero\nfatal: cannot open data.csv\n",
+	 TFC__ERROR_LAST, "fatal: cannot open data.csv"},
+	{"absl's logging.exception, then sys.exit with a text",
+	 "E1123 16:08:24.328645 140014292271808 train.py:8] step failed\n" HEADER FRAME
+	 "KeyError: 'lr'\nI1123 16:08:24.328989 140014292271808 train.py:9] saving\n"
+	 "fatal: gave up\n",
+	 TFC__ERROR_LAST, "fatal: gave up"},
+	{"the same of a graph execution error, on standard output",
+	 "ERROR:absl:step failed\n" HEADER FRAME
+	 "tensorflow.python.framework.errors_impl.InvalidArgumentError: Graph execution error:\n\n"
+	 "Detected at node CheckNumerics defined at (most recent call last):\n"
+	 "  File \"/home/me/train.py\", line 6, in <module>\n\n"
+	 "loss is not finite : Tensor had NaN values\n"
+	 "\t [[{{node CheckNumerics}}]] [Op:__inference_f_7]\n"
+	 "Fatal: step failed 3 times\n" SHUTDOWN_ENTRY,
+	 TFC__ERROR_RAISED, "Fatal: step failed 3 times"},
+	{"a thread's exception, then argparse",
+	 "Exception in thread Thread-1 (f):\n" HEADER FRAME "ValueError: in a thread\n"
+	 "usage: train.py [-h]\ntrain.py: error: unrecognized arguments: --lrr 3\n",
+	 TFC__ERROR_LAST, "train.py: error: unrecognized arguments: --lrr 3"},
+	{"an exception of asyncio that nobody awaited, with -X dev",
+	 "Task exception was never retrieved\n"
+	 "future: <Task finished name='Task-2' coro=<f() done> exception=ValueError('x')>\n"
+	 "source_traceback: Object created at (most recent call last):\n" FRAME HEADER FRAME
+	 "ValueError: x\nfatal: lost the worker\n",
+	 TFC__ERROR_LAST, "fatal: lost the worker"},
+	{"last words, then an exception that ended the program",
+	 "error: cannot reach the store\n" HEADER FRAME "ValueError: bad\n", TFC__ERROR_LAST,
+	 "ValueError: bad"},
+	{"a message whose lines resemble exceptions and entries",
+	 HEADER FRAME "ValueError: first line\nsecond: line\nKeyError: not this\nERROR:asyncio:x\n"
+		      "wandb: error\n",
+	 TFC__ERROR_LAST, "ValueError: first line"},
+	{"what is printed after an exception that was printed",
+	 HEADER FRAME "ZeroDivisionError: division by zero\nstep 1 loss 0.5\nstep 2 loss 0.4\n",
+	 TFC__ERROR_LAST, "ZeroDivisionError: division by zero"},
+	{"an exception at exit",
+	 HEADER FRAME "ValueError: bad\nException ignored in atexit callback: <function bye at "
+		      "0x7f>\n" HEADER FRAME "OSError: cannot remove tmp\n",
+	 TFC__ERROR_LAST, "ValueError: bad"},
+	{"multiprocessing.Pool",
+	 "multiprocessing.pool.RemoteTraceback: \n\"\"\"\n" HEADER FRAME
+	 "ValueError: bad row 7\n\"\"\"\n\nThe above exception was the direct cause of the "
+	 "following exception:\n\n" HEADER FRAME "ValueError: bad row 7\n",
+	 TFC__ERROR_LAST, "ValueError: bad row 7"},
+	{"ProcessPoolExecutor, whose own traceback is cut",
+	 "concurrent.futures.process._RemoteTraceback: \n\"\"\"\n" HEADER FRAME
+	 "ValueError: bad row 7\n\"\"\"\n\nThe above exception was the direct cause of the "
+	 "following exception:\n\n" HEADER FRAME,
+	 TFC__ERROR_LAST, "ValueError: bad row 7"},
+	{"multiprocessing.Process", "Process Process-1:\n" HEADER FRAME "ValueError: bad row 7\n",
+	 TFC__ERROR_LAST, "ValueError: bad row 7"},
+	{"a header alone", HEADER, TFC__ERROR_LAST, ""},
+	{"a header alone, after a line", "loading\n" HEADER, TFC__ERROR_LAST, "loading"},
+	{"a header alone with torchrun's prefix",
+	 "[rank0]: " HEADER "[rank0]:   File \"train.py\", line 3, in <module>\n", TFC__ERROR_LAST,
+	 ""},
+	{"an exception group's header alone",
+	 "  + Exception Group Traceback (most recent call last):\n  |   File \"x.py\", line 1\n",
+	 TFC__ERROR_LAST, ""},
+	{"an exception group with torchrun's prefix",
+	 "[rank0]:   + Exception Group Traceback (most recent call last):\n"
+	 "[rank0]:   |   File \"train.py\", line 7, in <module>\n"
+	 "[rank0]:   |\n"
+	 "[rank0]:   | ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions)\n"
+	 "[rank0]:   +-+---------------- 1 ----------------\n"
+	 "[rank0]:     | Traceback (most recent call last):\n"
+	 "[rank0]:     | ValueError: bad 1\n",
+	 TFC__ERROR_LAST, "ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions)"},
+	{"sys.exit with a text, with -X dev and tracemalloc",
+	 "fatal: x\nsys:1: ResourceWarning: unclosed file <_io.TextIOWrapper name='/dev/null'>\n"
+	 "Object allocated at (most recent call last):\n  File \"x.py\", lineno 2\n",
+	 TFC__ERROR_LAST, "fatal: x"},
+	{"absl's logging.fatal",
+	 "F1123 16:08:23.552853 140019640775360 train.py:3] cannot find data\n"
+	 "Fatal Python error: Aborted\n\n"
+	 "Current thread 0x00007f58dcf332c0 (most recent call first):\n"
+	 "  File \"/home/me/train.py\", line 3 in main\n",
+	 TFC__ERROR_FATAL, "cannot find data"},
+	{"a check of TensorFlow that fails, with -X dev",
+	 "F0000 00:00:1795450077.444548   28461 env.cc:84] Check failed: ret == 0 (11 vs. 0) "
+	 "Thread tf_Compute creation via pthread_create() failed.\n"
+	 "*** Check failure stack trace: ***\n"
+	 "    @     0x7fc83b0ce564  absl::lts_20250814::log_internal::LogMessage::SendToLog()\n"
+	 "Fatal Python error: Aborted\n\nThread 0x00007fc7 (most recent call first):\n",
+	 TFC__ERROR_FATAL,
+	 "Check failed: ret == 0 (11 vs. 0) Thread tf_Compute creation via pthread_create() "
+	 "failed."},
+	{"os.abort after an exception that was printed",
+	 HEADER FRAME "ValueError: bad\nFatal Python error: Aborted\n", TFC__ERROR_LAST,
+	 "Fatal Python error: Aborted"},
+	{"a flag that absl misses",
+	 "FATAL Flags parsing error: flag --data=None: Flag --data must have a value other than "
+	 "None.\nPass --helpshort or --helpfull to see help on flags.\n",
+	 TFC__ERROR_LAST,
+	 "FATAL Flags parsing error: flag --data=None: Flag --data must have a value other than "
+	 "None."},
 };
 
 static char **split(const char *output)
