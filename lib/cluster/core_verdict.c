@@ -14,8 +14,8 @@
  * - If a response shows a peer that is stopped (SIGSTOP) or has no process, that peer is the cause.
  * - If the node of the suspect or of a peer was unreachable at that time, the network is the cause.
  * - Else the earliest of the collected deaths is the cause; all others are consequences.
- * - The cause decides, with its status. But if a peer had ended with 0 shortly before, that is
- * named as its cause: the rest of a group cannot continue.
+ * - The cause decides, with its status. If a peer had ended with 0 shortly before, the text says
+ * so: the rest of a group cannot continue without it. But the failure may have another reason.
  */
 #include "cluster/core_state.h"
 
@@ -123,10 +123,9 @@ static void text_add_leaver(const struct tfc__core *core, const struct task *t, 
 	const struct task *leaver = find_leaver(core, t);
 	if (!leaver)
 		return;
-	tfc__text_add(text, size,
-		      " because %s/%u, which it needed, had exited with 0 (%.1f s earlier)",
-		      tfc__task_role(core, leaver)->name, leaver->index,
-		      (double)(t->death.time_ns - leaver->death.time_ns) / (double)SECOND_NS);
+	tfc__text_add(text, size, ", %.1f s after %s/%u had exited with 0",
+		      (double)(t->death.time_ns - leaver->death.time_ns) / (double)SECOND_NS,
+		      tfc__task_role(core, leaver)->name, leaver->index);
 }
 
 /* Carries out the verdict that t's death, or the network, is the cause. */

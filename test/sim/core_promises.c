@@ -269,7 +269,7 @@ static bool was_left(const struct world *w, const struct slot *slot)
 	return false;
 }
 
-/* A member that leaves with 0 is named as the cause of a failure that it may explain. */
+/* A member that leaves with 0 is named with a failure that it may explain. */
 static void check_leaver(struct world *w, const struct slot *slot, const struct tfc__core_action *a)
 {
 	static const int permanent[] = {1, 255, 139};
@@ -279,7 +279,7 @@ static void check_leaver(struct world *w, const struct slot *slot, const struct 
 	bool is_peer_blamed = strstr(a->text, " is stopped") || strstr(a->text, " is not running");
 	if (!is_explainable || is_peer_blamed || role_of(w, slot)->scope != TFC__SCOPE_GROUP)
 		return;
-	bool is_named = strstr(a->text, " because ") != NULL;
+	bool is_named = strstr(a->text, " had exited with 0") != NULL;
 	promise(w, is_named == was_left(w, slot), a);
 }
 

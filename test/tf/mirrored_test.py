@@ -88,7 +88,7 @@ class MirroredTest(cluster.ClusterTest):
                          f"a task changed its address: {job.addresses()}")
 
 
-    def test_a_worker_that_leaves_with_0_in_mid_training_is_named_as_the_cause(self):
+    def test_a_worker_that_leaves_with_0_in_mid_training_is_named(self):
         path = os.path.join(self.dir, "leaving.py")
         with open(path, "w", encoding="utf-8") as file:
             file.write(LEAVING.format(programs=os.path.abspath(cluster.PROGRAMS)))
@@ -97,7 +97,7 @@ class MirroredTest(cluster.ClusterTest):
         end, status = job.end()
         self.assertEqual((end["state"], end["decided_by"], end["exit"], status),
                          ("failed", "worker/0", 1, 1))
-        self.assertRegex(end["text"], "^worker/0 exited with 1 because worker/1, which it needed, had exited with 0 ")
+        self.assertRegex(end["text"], r"^worker/0 exited with 1, \d+\.\d s after worker/1 had exited with 0: ")
 
     def test_the_end_of_keras_3_fit_has_a_hint(self):
         job = self.start("--worker", "2", "--", sys.executable, "-c", KERAS_3)
