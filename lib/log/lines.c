@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "log/overwrite.h"
 
 #define SOURCE_BYTES 512 /* estimated memory of a source that waits for more records */
 
@@ -195,8 +196,8 @@ static bool partial_line_add(struct tfc__partial_line *rest, const char *data, u
 }
 
 /*
- * Consumes bytes of the record up to a newline or the maximum length of a line. The text in `rest`
- * belongs in front of them.
+ * Consumes bytes of the record up to a newline, the last carriage return that overwrites text, or
+ * the maximum length of a line. The text in `rest` belongs in front of them.
  */
 static int lines_return_line(struct tfc__lines *lines, struct tfc__line *line)
 {
@@ -206,29 +207,44 @@ static int lines_return_line(struct tfc__lines *lines, struct tfc__line *line)
 		return lines_return_unfinished(lines, rest,
 					       line); /* a later attempt does not complete it */
 	const char *data = record->data + lines->at;
+	if (rest->text.len == 0 || (rest->is_returned && *data != '\r' && *data != '\n')) {
+		tfc__buf_clear(&rest->text);
+		rest->is_returned = false;
+	}
 	uint64_t left = record->len - lines->at;
 	uint64_t room = TFC__LINE_MAX - rest->text.len;
 	uint64_t most = left < room ? left : room;
 	const char *newline = most ? memchr(data, '\n', most) : NULL;
 	/*
-	 * A newline directly behind a full line ends that line and is not an empty line of its own.
+	 * The end of a line directly behind a full line ends that line and is not an empty line of
+	 * its own.
 	 */
-	if (!newline && left > room && data[room] == '\n')
-		newline = data + room;
-	bool is_full = !newline && left > room;
-	uint64_t len = newline ? (uint64_t)(newline - data) : most;
+	while (!newline && most < left && data[most] == '\r')
+		most++;
+	if (!newline && most < left && data[most] == '\n')
+		newline = data + most;
+	uint64_t read = newline ? (uint64_t)(newline - data) : most;
+	uint64_t len = tfc__line_trimmed(data, read);
+	uint64_t overwritten = tfc__line_overwritten(data, len);
+	if (overwritten) {
+		tfc__buf_clear(&rest->text);
+		lines->at += overwritten;
+		return 0;
+	}
+	bool is_full = !newline && left > most && len == read;
 	bool is_whole = newline || is_full, is_first = rest->text.len == 0;
 	if ((!is_whole || !is_first) && !partial_line_add(rest, data, len))
 		return TFC_ENOMEM;
-	if (!is_whole) { /* the remaining record is the beginning of a line */
+	if (!is_whole) { /* the beginning of a line */
 		if (is_first)
 			rest->begin = (struct tfc__reported){record->position, lines->at};
+		rest->is_returned = len < read;
 		rest->attempt = record->attempt;
 		rest->time_ns = record->time_ns;
-		lines->at += len;
+		lines->at += read;
 		return 0;
 	}
-	lines->at += len + (newline ? 1 : 0);
+	lines->at += read + (newline ? 1 : 0);
 	if (!is_first) {
 		data = rest->text.data;
 		len = rest->text.len;

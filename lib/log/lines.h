@@ -1,7 +1,7 @@
 /*
- * Splits a task's log into lines: it reads records and returns whole lines. A subscription has one
- * per task. It holds a source while there is something to read, and the beginnings of at most two
- * unfinished lines, one per stream.
+ * Splits a task's log into lines: it reads records and returns whole lines, without what a carriage
+ * return in them overwrote. A subscription has one per task. It holds a source while there is
+ * something to read, and the beginnings of at most two unfinished lines, one per stream.
  */
 #ifndef TFC_LOG_LINES_H
 #define TFC_LOG_LINES_H
@@ -38,7 +38,7 @@ struct tfc__line {
 	uint32_t attempt;
 	uint64_t time_ns;
 	bool is_partial;
-	const char *data; /* without its newline */
+	const char *data; /* without its end, "\n" or "\r\n" */
 	uint64_t len;
 	struct tfc__lines_cursor cursor; /* a reader that starts here continues behind the line */
 };
@@ -46,9 +46,10 @@ struct tfc__line {
 /* The beginning of a line whose end has not been read yet. */
 struct tfc__partial_line {
 	struct tfc__buf text;
+	bool is_returned; /* a carriage return follows the text: more text overwrites it */
 	uint32_t attempt;
 	uint64_t time_ns;
-	struct tfc__reported begin;
+	struct tfc__reported begin; /* of the text */
 };
 
 struct tfc__lines {

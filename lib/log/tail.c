@@ -11,6 +11,7 @@
 #include "base/fail.h"
 #include "base/strv.h"
 #include "log/format.h"
+#include "log/overwrite.h"
 #include <tfcluster/log.h>
 
 #define TAIL_BYTES (UINT64_C(512) << 10) /* of a segment that are read for a tail */
@@ -63,11 +64,15 @@ struct tail {
 
 static void tail_finish_line(struct tail *tail, struct tfc__buf *line)
 {
+	size_t len = tfc__line_trimmed(line->data, line->len);
+	size_t overwritten = tfc__line_overwritten(line->data, len);
 	char *text = tfc__buf_steal(line);
 	if (!text) {
 		tail->is_failed = true;
 		return;
 	}
+	memmove(text, text + overwritten, len - overwritten);
+	text[len - overwritten] = '\0';
 	char **slot = &tail->ring[tail->count++ % tail->limit];
 	free(*slot);
 	*slot = text;

@@ -298,6 +298,63 @@ static void free_lines(char **lines)
 	free(lines);
 }
 
+static bool ends_with_line(const struct proc_run *run, const char *text)
+{
+	char **lines;
+	assert_int_equal(tfc__log_tail(run->dir, "t", 0, 0, 1, &lines), 0);
+	bool is_found = lines[0] && strcmp(lines[0], text) == 0;
+	free_lines(lines);
+	return is_found;
+}
+
+/* Without its end, too, the last state of a bar gets into the log, soon after it was written. */
+static void a_progress_bar_is_logged_at_a_bounded_pace(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	const char *argv[] = {"/bin/sh", "-c",
+			      "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); "
+			      "printf '\\r%5d/20000 [###   ]' $i; done; exec \"$0\" wait",
+			      proc_task_program(), NULL};
+	tfc_log *log;
+	tfc_log_record record = TFC_LOG_RECORD_INIT;
+	uint64_t records = 0;
+	proc_run_begin(&run);
+	tfc_process_options options = logged(&run, argv, 0, 0);
+	uint64_t begin = tfc__now();
+	proc_start_with(&run, &task, &options);
+	while (!ends_with_line(&run, "20000/20000 [###   ]")) {
+		assert_true(tfc__now() - begin < 60 * TFC__SECOND);
+		tfc_ctx_run(run.ctx, 10);
+	}
+	uint64_t most = (tfc__now() - begin) / (500 * TFC__MS) + 2;
+	assert_int_equal(tfc_log_open(run.dir, "t", 0, NULL, &log), 0);
+	while (tfc_log_next(log, &record, NULL) > 0)
+		records++;
+	assert_in_range(records, 2, most);
+	tfc_process_stop(task.process, 0);
+	proc_await_end(&run, &task);
+	assert_int_equal(task.end.log_end, tfc_log_position(log));
+	tfc_log_close(log);
+	proc_close(&task);
+	proc_run_end(&run);
+}
+
+static void the_last_state_of_a_bar_is_logged_before_the_end(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	proc_run_begin(&run);
+	proc_start(&run, &task, "t", "print", "one\r\n", "print", "\r 10%", "print", "\r 20%",
+		   "print", "\r 30%", NULL);
+	proc_await_end(&run, &task);
+	assert_int_equal(task.end.log_dropped, 0);
+	assert_int_equal(task.end.log_end, tfc__log_end(run.dir, "t"));
+	proc_close(&task);
+	assert_true(ends_with_line(&run, " 30%"));
+	proc_run_end(&run);
+}
+
 static void the_tail_is_the_last_lines(void **state)
 {
 	struct proc_run run;
@@ -477,6 +534,8 @@ int main(void)
 		cmocka_unit_test(a_reader_follows_over_segments),
 		cmocka_unit_test(a_rotation_goes_where_lines_end),
 		cmocka_unit_test(the_tail_is_the_last_lines),
+		cmocka_unit_test(a_progress_bar_is_logged_at_a_bounded_pace),
+		cmocka_unit_test(the_last_state_of_a_bar_is_logged_before_the_end),
 		cmocka_unit_test(damage_is_named),
 		cmocka_unit_test(a_full_disk_drops_and_counts),
 		cmocka_unit_test(what_a_full_disk_does_not_take_to_the_end_is_reported_by_the_end),

@@ -334,6 +334,88 @@ static void a_reader_of_one_attempt_reports_no_other(void **state)
 	expect(log, TFC_STREAM_STDOUT, "third");
 }
 
+/* The lines of a log whose records are `size` bytes of `text` each. */
+static void expect_lines(struct log *log, const char *text, size_t size, const char *const *lines)
+{
+	size_t len = strlen(text);
+	tfc__buf_clear(&log->bytes);
+	for (size_t at = 0; at < len; at += size)
+		add(log, 'e', 1, text + at, len - at < size ? len - at : size);
+	save(log);
+	tfc__lines_init(&log->lines, NULL);
+	for (; *lines; lines++)
+		expect(log, TFC_STREAM_STDERR, *lines);
+	struct tfc__line line;
+	assert_int_equal(next(log, &line), 0);
+	assert_int_equal(tfc__lines_flush(&log->lines, &line), 0);
+	tfc__lines_fini(&log->lines);
+}
+
+static void a_line_is_what_follows_its_last_carriage_return(void **state)
+{
+	static const struct {
+		const char *text;
+		const char *lines[4];
+	} rows[] = {
+		{"one\r\ntwo\r\n", {"one", "two"}},
+		{"\r  0%|  | 0/2\r 50%|# | 1/2\r100%|##| 2/2\nnext\n", {"100%|##| 2/2", "next"}},
+		{"1/3\r2/3\r3/3\r\nnext\n", {"3/3", "next"}},
+		{"\b\b\r1/2 - 0s\b\b\b\b\r2/2 - 1s\nnext\n", {"2/2 - 1s", "next"}},
+		{"\r50%\r    \rdone\n", {"done"}},
+		{"a\r\r\n\r\n\n", {"a", "", ""}},
+		{"a\rb\n\rc\n", {"b", "c"}},
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		for (size_t size = 1; size <= strlen(rows[i].text); size++)
+			expect_lines(*state, rows[i].text, size, rows[i].lines);
+}
+
+static void a_bar_without_an_end_takes_the_memory_of_one_line(void **state)
+{
+	struct log *log = *state;
+	struct tfc__line line;
+	char text[64];
+	for (int i = 0; i < 20000; i++) {
+		snprintf(text, sizeof(text), "\r%5d/20000 [======>          ]", i);
+		add_text(log, 'o', text);
+	}
+	save(log);
+	tfc__lines_init(&log->lines, NULL);
+	assert_int_equal(next(log, &line), 0);
+	assert_in_range(tfc__lines_bytes(&log->lines), 1, 1024);
+	struct tfc__lines_cursor cursor = tfc__lines_cursor(&log->lines);
+	assert_in_range(cursor.reported[0].position, log->bytes.len - 100, log->bytes.len);
+	tfc__lines_fini(&log->lines);
+	add_text(log, 'o', "\n");
+	save(log);
+	tfc__lines_init(&log->lines, &cursor);
+	expect(log, TFC_STREAM_STDOUT, "19999/20000 [======>          ]");
+}
+
+static void a_line_is_split_where_its_text_is_too_long_without_what_was_overwritten(void **state)
+{
+	struct log *log = *state;
+	struct tfc__line line;
+	char *data = malloc(TFC__LINE_MAX);
+	memset(data, 'x', TFC__LINE_MAX);
+	add_text(log, 'o', "overwritten\r");
+	add(log, 'o', 1, data, TFC__LINE_MAX);
+	add_text(log, 'o', "\r\n");
+	memset(data, '\r', TFC__LINE_MAX);
+	for (int i = 0; i < 3; i++)
+		add(log, 'o', 1, data, TFC__LINE_MAX);
+	add_text(log, 'o', "short\n");
+	save(log);
+	tfc__lines_init(&log->lines, NULL);
+	assert_int_equal(next(log, &line), 1);
+	assert_int_equal(line.len, TFC__LINE_MAX);
+	assert_int_equal(line.data[0], 'x');
+	assert_false(line.is_partial);
+	expect(log, TFC_STREAM_STDOUT, "short");
+	assert_int_equal(next(log, &line), 0);
+	free(data);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -348,6 +430,9 @@ int main(void)
 		TEST(a_gap_ends_the_lines_that_were_begun),
 		TEST(an_attempt_does_not_end_the_line_of_another),
 		TEST(a_reader_of_one_attempt_reports_no_other),
+		TEST(a_line_is_what_follows_its_last_carriage_return),
+		TEST(a_bar_without_an_end_takes_the_memory_of_one_line),
+		TEST(a_line_is_split_where_its_text_is_too_long_without_what_was_overwritten),
 	};
 	return cmocka_run_group_tests_name("gateway lines", tests, NULL, NULL);
 }

@@ -116,7 +116,9 @@ static int shim_wait_ms(const struct shim *shim)
 {
 	if (shim->core.is_dead)
 		return SWEEP_AGAIN_MS;
-	uint64_t at = shim->core.silence_at;
+	uint64_t at = shim->core.silence_at, due = output_due();
+	if (due && (!at || due < at))
+		at = due;
 	if (!at)
 		return -1;
 	uint64_t now = tfc__now();
@@ -153,6 +155,7 @@ static void shim_supervise(struct shim *shim)
 			shim_copy_output(shim, &shim->err);
 		if (ready > 0 && fds[4].revents)
 			stall_read(shim);
+		output_write_due(shim);
 		if (stall_is_due(shim))
 			shim_send_report(shim, TFC__MSG_STALLED);
 		if (ready > 0 && fds[1].revents)

@@ -1,22 +1,112 @@
+/*
+ * The task's output, from its pipes into the log. Of a line with carriage returns, as a progress bar
+ * writes it, only the latest state counts: it is written at a bounded pace and waits here in
+ * between, so that a bar that runs for days neither fills the log nor keeps its readers busy.
+ */
 #include "shim.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "log/overwrite.h"
+
+#define STATE_PAUSE (500 * TFC__MS) /* between two states of a line in the log */
+#define STATE_MAX 4096              /* longer states are written at once */
+
 static char record[TFC__LOG_RECORD_MAX];
+
+static struct unfinished_line {
+	bool is_bar;         /* the line has a carriage return */
+	uint64_t written_at; /* when a state of it was last written */
+	size_t len;          /* of the state that waits */
+	char state[STATE_MAX];
+} unfinished_lines[2]; /* stdout, stderr */
+
+static void output_write_state(struct shim *shim, size_t slot)
+{
+	struct unfinished_line *line = &unfinished_lines[slot];
+	if (!line->len)
+		return;
+	memcpy(record + TFC__LOG_HEADER, line->state, line->len);
+	tfc__log_append(&shim->log, record, line->len, slot ? 'e' : 'o');
+	line->len = 0;
+	line->written_at = tfc__now();
+}
+
+/* Removes what is overwritten in each line. The carriage return itself stays: it overwrites what
+ * was written before. Returns the new length. */
+static size_t output_remove_overwritten(char *text, size_t len)
+{
+	size_t kept = 0;
+	for (size_t at = 0, end; at < len; at = end) {
+		const char *newline = memchr(text + at, '\n', len - at);
+		end = newline ? (size_t)(newline - text) + 1 : len;
+		size_t shown = tfc__line_trimmed(text + at, end - at - (newline ? 1 : 0));
+		size_t overwritten = tfc__line_overwritten(text + at, shown);
+		size_t from = at + overwritten - (overwritten ? 1 : 0);
+		memmove(text + kept, text + from, end - from);
+		kept += end - from;
+	}
+	return kept;
+}
+
+static void output_add(struct shim *shim, size_t slot, size_t len)
+{
+	struct unfinished_line *line = &unfinished_lines[slot];
+	char *text = record + TFC__LOG_HEADER;
+	bool has_return = memchr(text, '\r', len);
+	if (has_return)
+		len = output_remove_overwritten(text, len);
+	const char *newline = memrchr(text, '\n', len);
+	size_t whole = newline ? (size_t)(newline - text) + 1 : 0;
+	size_t rest = len - whole;
+	line->is_bar = rest && ((line->is_bar && !newline) ||
+				(has_return && memchr(text + whole, '\r', rest)));
+	line->len = line->is_bar && rest <= STATE_MAX ? rest : 0;
+	memcpy(line->state, text + whole, line->len);
+	if (len > line->len)
+		tfc__log_append(&shim->log, record, len - line->len, slot ? 'e' : 'o');
+	if (line->len && tfc__now() >= line->written_at + STATE_PAUSE)
+		output_write_state(shim, slot);
+}
 
 bool output_read(struct shim *shim, int fd)
 {
+	size_t slot = fd == shim->out ? 0 : 1;
+	const struct unfinished_line *line = &unfinished_lines[slot];
+	char *text = record + TFC__LOG_HEADER;
 	ssize_t len;
+	memcpy(text, line->state, line->len);
 	do
-		len = read(fd, record + TFC__LOG_HEADER, TFC__LOG_PAYLOAD_MAX);
+		len = read(fd, text + line->len, TFC__LOG_PAYLOAD_MAX - line->len);
 	while (len < 0 && errno == EINTR);
-	if (len > 0)
+	if (len > 0) {
 		stall_sign(shim);
-	if (len > 0)
-		tfc__log_append(&shim->log, record, (size_t)len, fd == shim->out ? 'o' : 'e');
+		output_add(shim, slot, line->len + (size_t)len);
+	}
 	return len > 0;
+}
+
+uint64_t output_due(void)
+{
+	uint64_t due = 0;
+	for (size_t i = 0; i < 2; i++) {
+		uint64_t at = unfinished_lines[i].written_at + STATE_PAUSE;
+		if (unfinished_lines[i].len && (!due || at < due))
+			due = at;
+	}
+	return due;
+}
+
+void output_write_due(struct shim *shim)
+{
+	uint64_t now = unfinished_lines[0].len || unfinished_lines[1].len ? tfc__now() : 0;
+	for (size_t i = 0; i < 2; i++)
+		if (now >= unfinished_lines[i].written_at + STATE_PAUSE)
+			output_write_state(shim, i);
 }
 
 /*
@@ -34,4 +124,6 @@ void output_drain(struct shim *shim)
 {
 	output_drain_pipe(shim, shim->out);
 	output_drain_pipe(shim, shim->err);
+	output_write_state(shim, 0);
+	output_write_state(shim, 1);
 }

@@ -90,9 +90,14 @@ int isolation_mount_proc(void);
 /* As vfork, but the child has its own memory. */
 pid_t isolation_fork_into_group(const struct shim *shim);
 
-/* output.c */
+/*
+ * output.c. due: when the state of a progress bar is to be written, on the monotonic clock; 0: none
+ * waits. drain: everything that is in the pipes now.
+ */
 bool output_read(struct shim *shim, int fd); /* one chunk; false at end of file */
-void output_drain(struct shim *shim);        /* everything that is in the pipes now */
+uint64_t output_due(void);
+void output_write_due(struct shim *shim);
+void output_drain(struct shim *shim);
 
 /*
  * end.c. step: passes an event to the core, sends the signals it asks for and sets the timer.
