@@ -33,6 +33,7 @@ static void follow_end(struct follow *follow, int status)
 	if (!follow->is_over)
 		follow->status = status;
 	follow->is_over = true;
+	output_end_status(follow->output);
 }
 
 /* ---- events */
@@ -48,7 +49,8 @@ static bool follow_wants_event(const struct follow *follow, const tfc_event *eve
 {
 	const struct follow_options *options = follow->options;
 	char name[128];
-	if (event->kind != TFC_EVENT_OUTPUT && event->kind != TFC_EVENT_GAP)
+	if (event->kind != TFC_EVENT_OUTPUT && event->kind != TFC_EVENT_PROGRESS &&
+	    event->kind != TFC_EVENT_GAP)
 		return !options->is_only_output || is_wait(follow, event);
 	snprintf(name, sizeof(name), "%s/%u", event->task_type, event->task_index);
 	return (!options->task || strcmp(options->task, name) == 0) &&
@@ -85,7 +87,7 @@ static void follow_on_event(void *user, const tfc_event *event)
 	if (is_end && event->reason == TFC_END_STOPPED && follow->is_stopping)
 		known.signal = SIGINT;
 	if (follow_wants_event(follow, &known)) {
-		if (follow->options->tail && !follow->is_live)
+		if (follow->options->tail && !follow->is_live && event->kind != TFC_EVENT_PROGRESS)
 			tail_add(&follow->tail, &known);
 		else
 			output_sub_event(follow->output, follow->sub, &known);
@@ -199,6 +201,7 @@ int follow(struct client *client, struct output *output, const struct follow_opt
 				.status = RUN_FAILED};
 	how.cursor = options->cursor;
 	how.wants_live = 1;
+	how.wants_progress = output_wants_progress(output) && !options->ends_when_live;
 	client->output = output;
 	tail_begin(&follow.tail, options->tail);
 	if (tfc_gateway_subscribe(client->gateway, options->job, &how, follow_on_event, &follow,

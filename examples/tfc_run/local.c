@@ -149,10 +149,12 @@ static void local_on_explained(void *user, const tfc_reply *reply)
 static int local_send_request(struct local *local)
 {
 	tfc_job *job = local->options->job;
+	tfc_subscribe_options how = TFC_SUBSCRIBE_OPTIONS_INIT;
 	if (local->options->is_explained)
 		return tfc_gateway_explain(local->gateway, job, NULL, local_on_explained, local,
 					   NULL);
-	return tfc_gateway_run(local->gateway, job, NULL, NULL, local_on_submitted, local_on_event,
+	how.wants_progress = output_wants_progress(&local->output);
+	return tfc_gateway_run(local->gateway, job, NULL, &how, local_on_submitted, local_on_event,
 			       local, &local->sub);
 }
 

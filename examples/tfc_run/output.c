@@ -28,13 +28,18 @@ static bool is_one_place(void)
 	       out.st_dev == err.st_dev && out.st_ino == err.st_ino && !S_ISREG(out.st_mode);
 }
 
+static bool is_dumb(void)
+{
+	const char *term = getenv("TERM");
+	return term && strcmp(term, "dumb") == 0;
+}
+
 static bool wants_color(const struct output_options *options, const struct stream *stream)
 {
-	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+	const char *no_color = getenv("NO_COLOR");
 	if (options->color != COLOR_AUTO)
 		return options->color == COLOR_ALWAYS;
-	return stream->is_terminal && !(no_color && *no_color) &&
-	       !(term && strcmp(term, "dumb") == 0);
+	return stream->is_terminal && !(no_color && *no_color) && !is_dumb();
 }
 
 void output_open(struct output *output, const struct output_options *options)
@@ -47,7 +52,9 @@ void output_open(struct output *output, const struct output_options *options)
 		stream_open(output->err, STDERR_FILENO);
 	output->has_color[0] = wants_color(options, output->out);
 	output->has_color[1] = wants_color(options, output->err);
-	output->has_status = output->err->is_terminal && !options->is_quiet && !options->is_json;
+	bool is_screen = output->err->is_terminal && !options->is_json;
+	output->has_status = is_screen && !options->is_quiet;
+	output->has_bars = is_screen && !is_dumb();
 }
 
 void output_close(struct output *output)
@@ -55,6 +62,7 @@ void output_close(struct output *output)
 	free(output->streams[0].data);
 	free(output->streams[1].data);
 	free(output->tasks);
+	unfinished_remove_all(&output->unfinished);
 }
 
 /* ---- tasks */
@@ -113,28 +121,36 @@ size_t output_alive(const struct output *output, char *names, size_t size)
 	return list_tasks(output, false, names, size);
 }
 
-/* ---- the status line */
+/* ---- the status line, below the unfinished lines */
+
+static struct winsize screen_size(void)
+{
+	struct winsize window;
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) < 0 || !window.ws_col || !window.ws_row)
+		window = (struct winsize){.ws_col = 80, .ws_row = 24};
+	return window;
+}
 
 static void clear_status(struct output *output)
 {
-	if (output->status[0])
+	if (output->status[0] || output->drawn_rows)
 		stream_print(output->err, CLEAR_LINE);
+	for (; output->drawn_rows; output->drawn_rows--)
+		stream_print(output->err, "\033[A\033[K");
 	output->status[0] = '\0';
 }
 
 /* The status line in the terminal's width; "" for none. */
-static void status_text(const struct output *output, char text[sizeof(output->status)])
+static void status_text(const struct output *output, size_t width,
+			char text[sizeof(output->status)])
 {
 	bool is_stopping = output->job_state == TFC_JOB_STOPPING;
 	const char *head = is_stopping ? "tfc_run: stopping " : "tfc_run: waiting for ";
-	size_t len = strlen(head), width = 80;
-	struct winsize window;
-	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col)
-		width = window.ws_col;
+	size_t len = strlen(head);
 	if (width > sizeof(output->status))
 		width = sizeof(output->status);
 	text[0] = '\0';
-	if (output->job_state == 0 || output->job_state == TFC_JOB_RUNNING ||
+	if (!output->has_status || output->job_state == 0 || output->job_state == TFC_JOB_RUNNING ||
 	    output->job_state > TFC_JOB_STOPPING || width < len + 32)
 		return;
 	if (list_tasks(output, !is_stopping, text + len, width - len))
@@ -143,13 +159,17 @@ static void status_text(const struct output *output, char text[sizeof(output->st
 
 static void draw_status(struct output *output)
 {
+	const struct winsize screen = screen_size();
 	char text[sizeof(output->status)] = "";
-	if (!output->has_status || output->open_on || stream_pending(output->err))
+	if (output->open_on || stream_pending(output->err))
 		return;
-	status_text(output, text);
-	if (strcmp(text, output->status) == 0)
+	status_text(output, screen.ws_col, text);
+	bool is_cleared = output->unfinished.count && !output->drawn_rows;
+	if (strcmp(text, output->status) == 0 && !output->unfinished.is_changed && !is_cleared)
 		return;
 	clear_status(output);
+	output->drawn_rows = unfinished_draw(&output->unfinished, output->err, screen.ws_row - 1,
+					     screen.ws_col);
 	memcpy(output->status, text, sizeof(text));
 	stream_print(output->err, "%s", text);
 }
@@ -206,10 +226,22 @@ void output_message(struct output *output, enum weight weight, const char *forma
 	free(line);
 }
 
+void output_end_status(struct output *output)
+{
+	clear_status(output);
+	unfinished_remove_all(&output->unfinished);
+	output->has_status = output->has_bars = false;
+}
+
 void output_hush(struct output *output)
 {
 	output->is_hushed = true;
-	output->has_status = false;
+	output_end_status(output);
+}
+
+bool output_wants_progress(const struct output *output)
+{
+	return output->has_bars;
 }
 
 uint64_t wall_ns(void)
@@ -259,6 +291,7 @@ static void show_output(struct output *output, const tfc_event *event)
 	size_t number = (size_t)(output_find_task(output, event) - output->tasks);
 	bool goes_on = output->open_on && output->open_task == number &&
 		       output->open_stream == event->stream;
+	unfinished_remove(&output->unfinished, number, event->stream);
 	if (to == output->err) /* which has the status line */
 		clear_status(output);
 	if (!goes_on) {
@@ -271,6 +304,19 @@ static void show_output(struct output *output, const tfc_event *event)
 	output->open_on = event->is_partial ? to : NULL;
 	output->open_task = number;
 	output->open_stream = event->stream;
+}
+
+static void show_progress(struct output *output, const tfc_event *event)
+{
+	const struct stream *to = event->stream == TFC_STREAM_STDERR ? output->err : output->out;
+	size_t number = (size_t)(output_find_task(output, event) - output->tasks);
+	struct stream prefix = {.fd = -1}; /* never written: a buffer */
+	if (!output->has_bars || to != output->err)
+		return;
+	begin_line(output, &prefix, number, event);
+	stream_add(&prefix, "", 1);
+	unfinished_set(&output->unfinished, number, prefix.data, event);
+	free(prefix.data);
 }
 
 static void show_gap(struct output *output, const tfc_event *event)
@@ -299,7 +345,10 @@ static void show_json(struct output *output, const tfc_event *event)
 
 static void show_task(struct output *output, const tfc_event *event)
 {
-	output_find_task(output, event)->state = event->task_state;
+	struct task *task = output_find_task(output, event);
+	task->state = event->task_state;
+	if (event->task_state >= TFC_TASK_EXITED)
+		unfinished_remove(&output->unfinished, (size_t)(task - output->tasks), 0);
 	if (event->task_state == TFC_TASK_READY && strcmp(event->task_type, "tensorboard") == 0)
 		output_message(output, NOTICE, "TensorBoard: http://%s/", event->address);
 	bool is_stalled = event->reason == TFC_END_STALLED && event->task_state < TFC_TASK_EXITED;
@@ -385,6 +434,8 @@ void output_event(struct output *output, const tfc_event *event)
 		show_task(output, event);
 	else if (event->kind == TFC_EVENT_OUTPUT && !is_json)
 		show_output(output, event);
+	else if (event->kind == TFC_EVENT_PROGRESS)
+		show_progress(output, event);
 	else if (event->kind == TFC_EVENT_GAP && !is_json)
 		show_gap(output, event);
 	else if (event->kind == TFC_EVENT_END)

@@ -12,6 +12,7 @@
 #include "options.h"
 #include "stream.h"
 #include "tfc_run.h"
+#include "unfinished.h"
 
 /* ---- output_options.c: options for the output, shared by `local`, `start`, `attach` and `logs` */
 
@@ -64,6 +65,9 @@ struct output {
 	bool is_paused; /* the subscription whose events are printed */
 	bool has_status;
 	char status[512]; /* the status line as it is shown; "": none */
+	bool has_bars;    /* unfinished lines are shown, on `err` */
+	struct unfinished unfinished;
+	size_t drawn_rows; /* of unfinished lines, above the status line */
 };
 
 void output_open(struct output *output, const struct output_options *options);
@@ -80,6 +84,12 @@ void output_resume(struct output *output, tfc_sub *sub);
 enum weight { NOTICE, ERROR };
 void output_message(struct output *output, enum weight weight, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* Whether the subscription is to report unfinished lines. */
+bool output_wants_progress(const struct output *output);
+
+/* Erases the status line and the unfinished lines and draws none any more. */
+void output_end_status(struct output *output);
 
 /* Suppresses all further lines of tfc_run's own. */
 void output_hush(struct output *output);

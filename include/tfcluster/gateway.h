@@ -351,6 +351,12 @@ enum tfc_event_kind {
 	TFC_EVENT_NODE_SEEN = 13, /* all that is known of the jobs of `node` was reported */
 	/* The jobs of `node` cannot be seen now, as text says; NODE_SEEN follows when they can. */
 	TFC_EVENT_NODE_UNSEEN = 14,
+
+	/* The current text of a line that its task has not finished, such as the progress bars of
+	 * tqdm and Keras: it replaces the previous text of this task and stream, until the next
+	 * OUTPUT of the same or the end of the attempt. At most about two per second and line; only
+	 * with wants_progress. */
+	TFC_EVENT_PROGRESS = 15,
 };
 
 /*
@@ -379,7 +385,8 @@ typedef struct tfc_event {
 	 * LOST, and in all events with skip_output */
 	const char *cursor;
 
-	/* The task: TASK, OUTPUT, GAP. END: the deciding task; task_type is "" if none decided. */
+	/* The task: TASK, OUTPUT, PROGRESS, GAP. END: the deciding task; task_type is "" if none
+	 * decided. */
 	const char *task_type;
 	uint32_t task_index; /* among the tasks of task_type, from 0 */
 	uint32_t attempt;    /* from 1 */
@@ -413,10 +420,11 @@ typedef struct tfc_event {
 	 * task's name. NULL-terminated; at most 32, then one with the number of the others. */
 	const char *const *ignored_failures;
 
-	/* OUTPUT, GAP */
-	const char *data;    /* OUTPUT: the line without its newline; any bytes; not terminated */
-	uint64_t data_len;   /* OUTPUT: bytes of data, at most 65536; GAP: see TFC_EVENT_GAP */
-	uint32_t stream;     /* enum tfc_stream */
+	/* OUTPUT, PROGRESS, GAP */
+	const char *data;  /* the line without its end and without what a carriage return overwrote;
+			      any bytes; not terminated */
+	uint64_t data_len; /* bytes of data, at most 65536; GAP: see TFC_EVENT_GAP */
+	uint32_t stream;   /* enum tfc_stream */
 	uint32_t is_partial; /* OUTPUT: the next event of this task and stream continues the line */
 
 	/* SUBMITTED, CHANGED, ENDED */
@@ -459,8 +467,8 @@ typedef struct tfc_subscribe_options {
 	uint32_t skip_output; /* 1: no OUTPUT and GAP events */
 	/* Of an event: continue after it. NULL (not ""): from the beginning; copied */
 	const char *cursor;
-	uint32_t wants_live; /* 1: report LIVE once the replay is over */
-	uint32_t reserved;   /* 0 */
+	uint32_t wants_live;     /* 1: report LIVE once the replay is over */
+	uint32_t wants_progress; /* 1: report PROGRESS of unfinished lines */
 } tfc_subscribe_options;
 
 #define TFC_SUBSCRIBE_OPTIONS_INIT                        \

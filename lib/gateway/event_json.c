@@ -26,6 +26,7 @@ static uint32_t variant_of(const tfc_event *event)
 		[TFC_EVENT_NODE_RESET] = TFC__SHOWN_NODE,
 		[TFC_EVENT_NODE_SEEN] = TFC__SHOWN_NODE,
 		[TFC_EVENT_NODE_UNSEEN] = TFC__SHOWN_UNSEEN,
+		[TFC_EVENT_PROGRESS] = TFC__SHOWN_OUTPUT,
 	};
 	uint32_t variant = variants[event->kind];
 	if (event->kind != TFC_EVENT_TASK)
@@ -56,6 +57,7 @@ int tfc_event_json(const tfc_event *event, char **ret_json)
 		[TFC_EVENT_NODE_RESET] = "node_reset",
 		[TFC_EVENT_NODE_SEEN] = "node_seen",
 		[TFC_EVENT_NODE_UNSEEN] = "node_unseen",
+		[TFC_EVENT_PROGRESS] = "progress",
 	};
 	struct tfc__json_writer json = {.depth = 0};
 	struct tfc__sub_event whole = {.event.kind = 0};
@@ -65,7 +67,7 @@ int tfc_event_json(const tfc_event *event, char **ret_json)
 		return TFC_EINVAL;
 	/* it is shorter if the host was built with an older version */
 	memcpy(known, event, event->size < sizeof(*known) ? event->size : sizeof(*known));
-	if (known->kind < TFC_EVENT_JOB || known->kind > TFC_EVENT_NODE_UNSEEN)
+	if (known->kind < TFC_EVENT_JOB || known->kind > TFC_EVENT_PROGRESS)
 		return TFC_EINVAL;
 	if (known->task_type && known->task_type[0]) {
 		snprintf(task, sizeof(task), "%s/%u", known->task_type, known->task_index);

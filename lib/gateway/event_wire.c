@@ -57,7 +57,7 @@ static const struct tfc__field rows[] = {
 	FIELD("ad", TFC__STRING, event.address, TFC__V0_2, .json = "address", .shown = TASK),
 	FIELD("iso", TFC__UINT, event.isolation, TFC__V0_2, .json = "isolation",
 	      .shown_if_set = TASK, .word = tfc__isolation_name),
-	FIELD(NULL, TFC__UINT, event.stream, TFC__V0_2, .json = "stream", .shown = OUTPUT,
+	FIELD("sr", TFC__UINT, event.stream, TFC__V0_3, .json = "stream", .shown = OUTPUT,
 	      .word = name_stream),
 	FIELD("st", TFC__INT, event.exit_code, TFC__V0_2, .json = "exit", .shown = EXITED),
 	FIELD("sg", TFC__INT, event.signal, TFC__V0_3, .json = "signal", .shown = KILLED),
@@ -135,8 +135,14 @@ static const struct tfc__fields head_fields = TFC__FIELDS(head_rows, tfc_event, 
 void tfc__sub_event_write(struct tfc__buf *buf, const struct tfc__sub_event *event)
 {
 	struct tfc__sub_event sent = *event;
+	if (event->event.kind != TFC_EVENT_PROGRESS)
+		sent.event.stream = 0; /* each line has its own */
 	if (event->event.kind == TFC_EVENT_GAP)
 		sent.gap_bytes = event->event.data_len;
+	if (event->event.kind == TFC_EVENT_PROGRESS) {
+		sent.output = event->event.data;
+		sent.output_len = event->event.data_len;
+	}
 	if (event->mark.task != UINT32_MAX || event->mark.missing != UINT32_MAX)
 		tfc__cursor_write(&sent.cursor_text, &event->mark.cursor);
 	else
@@ -267,7 +273,7 @@ int tfc__sub_event_read(struct tfc__reader *reader, const tfc_event *head,
 	int code = tfc__fields_read(reader, &tfc__sub_event_fields, object, error, ret_event);
 	if (code < 0)
 		return code;
-	if (event->kind < TFC_EVENT_JOB || event->kind > TFC_EVENT_NODE_UNSEEN ||
+	if (event->kind < TFC_EVENT_JOB || event->kind > TFC_EVENT_PROGRESS ||
 	    event->kind == TFC_EVENT_LOST)
 		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0, "unknown kind of event");
 	if (event->kind == TFC_EVENT_OUTPUT &&
@@ -278,7 +284,7 @@ int tfc__sub_event_read(struct tfc__reader *reader, const tfc_event *head,
 	event->name = mark->watch ? ret_event->name : head->name;
 	event->host_tag = mark->watch ? ret_event->host_tag : head->host_tag;
 	event->host_tag_len = mark->watch ? ret_event->host_tag_len : head->host_tag_len;
-	if (event->kind == TFC_EVENT_OUTPUT) {
+	if (event->kind == TFC_EVENT_OUTPUT || event->kind == TFC_EVENT_PROGRESS) {
 		event->data = ret_event->output;
 		event->data_len = ret_event->output_len;
 	} else if (event->kind == TFC_EVENT_GAP) {

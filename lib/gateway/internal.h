@@ -59,7 +59,8 @@ struct local_sub {
 	bool is_bare;
 	bool is_established; /* and this was reported */
 	bool wants_live;     /* and LIVE was not reported yet */
-	bool was_removed;    /* the job was forgotten: record is NULL */
+	bool wants_progress;
+	bool was_removed; /* the job was forgotten: record is NULL */
 	char job[17];
 };
 

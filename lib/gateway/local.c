@@ -413,6 +413,7 @@ int tfc__gateway_follow(tfc_gateway *gateway, const struct tfc__request_params *
 		.skip_output = params->skip_output,
 		.cursor = params->client_key,
 		.wants_live = params->wants_live,
+		.wants_progress = params->wants_progress,
 	};
 	int code = tfc__directory_find(forwarder->directory, params->job, error, &record);
 	if (code == TFC_OK)
@@ -436,6 +437,7 @@ static int local_gateway_subscribe(tfc_gateway *gateway, const char *job,
 		.client_key = options->cursor,
 		.skip_output = options->skip_output,
 		.wants_live = options->wants_live,
+		.wants_progress = options->wants_progress,
 	};
 	return tfc__gateway_follow(gateway, &params, false, fn, user, error, ret_sub);
 }

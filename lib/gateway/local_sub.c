@@ -108,11 +108,10 @@ static void report_entry(struct local_sub *sub, const struct tfc__journal_entry 
 	local_sub_notify(sub);
 }
 
-void tfc__local_report_line(struct local_sub *sub, const struct followed *task,
-			    const struct tfc__line *line, const char *text)
+static void event_set_line(struct local_sub *sub, const struct followed *task,
+			   const struct tfc__line *line)
 {
-	bool is_gap = line->stream == TFC_STREAM_GAP;
-	tfc_event *event = begin_event(sub, is_gap ? TFC_EVENT_GAP : TFC_EVENT_OUTPUT);
+	tfc_event *event = &sub->now.event;
 	event_set_task(sub, task->task, event);
 	event->node = tfc__followed_node(sub, task);
 	if (task->place_entry) {
@@ -127,6 +126,14 @@ void tfc__local_report_line(struct local_sub *sub, const struct followed *task,
 	event->is_partial = line->is_partial;
 	event->data = line->data ? line->data : "";
 	event->data_len = line->len;
+}
+
+void tfc__local_report_line(struct local_sub *sub, const struct followed *task,
+			    const struct tfc__line *line, const char *text)
+{
+	bool is_gap = line->stream == TFC_STREAM_GAP;
+	tfc_event *event = begin_event(sub, is_gap ? TFC_EVENT_GAP : TFC_EVENT_OUTPUT);
+	event_set_line(sub, task, line);
 	event->text = text;
 	sub->now.mark.cursor = line->cursor;
 	if (task->end_entry)
@@ -134,6 +141,19 @@ void tfc__local_report_line(struct local_sub *sub, const struct followed *task,
 	else
 		sub->now.mark.task = task->task;
 	local_sub_notify(sub);
+}
+
+/* Reports the current text of an unfinished line: 1, or 0 if none has changed. It does not move the
+ * cursor: the whole line is reported once it is finished. */
+static int report_progress(struct local_sub *sub, struct followed *task)
+{
+	struct tfc__line line;
+	if (!sub->wants_progress || task->end_entry || !tfc__lines_bar(&task->lines, &line))
+		return 0;
+	begin_event(sub, TFC_EVENT_PROGRESS);
+	event_set_line(sub, task, &line);
+	local_sub_notify(sub);
+	return 1;
 }
 
 /* ---- reading */
@@ -269,6 +289,8 @@ static int report_next_line(struct local_sub *sub)
 	sub->lines_reported = 0;
 	if (is_missing && is_reported == 0)
 		return 1; /* tfc__missing_read_line has freed it */
+	if (is_reported == 0 && report_progress(sub, task))
+		return 1;
 	tfc__list_remove(&task->grown);
 	if (is_reported <= 0)
 		return 1; /* counts as an event, because opening a log is expensive */
@@ -441,6 +463,7 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local
 	sub->record = record;
 	sub->is_bare = is_bare;
 	sub->wants_live = options->wants_live;
+	sub->wants_progress = options->wants_progress;
 	sub->now.mark.task = sub->now.mark.ended_task = UINT32_MAX;
 	sub->now.mark.missing = sub->now.mark.missing_over = UINT32_MAX;
 	sub->job_state = TFC_JOB_PENDING;

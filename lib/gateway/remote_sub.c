@@ -30,6 +30,7 @@ struct tfc__remote_sub {
 	bool is_watch;
 	bool skip_output;
 	bool wants_live;
+	bool wants_progress;
 	bool is_bare;
 	bool is_finding;
 	struct tfc__rpc_call *call;
@@ -388,6 +389,7 @@ void tfc__remote_sub_begin(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, co
 		.client_key = cursor,
 		.skip_output = sub->skip_output,
 		.wants_live = sub->wants_live,
+		.wants_progress = sub->wants_progress,
 		.is_forwarded = sub->route->is_forwarded,
 	};
 	const struct tfc__rpc_options call = {
@@ -503,6 +505,7 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 	sub->route = route;
 	sub->skip_output = options->skip_output;
 	sub->wants_live = options->wants_live;
+	sub->wants_progress = options->wants_progress;
 	sub->is_bare = is_bare;
 	remote_sub_count_held(sub);
 	tfc__list_init(&sub->items);

@@ -50,6 +50,7 @@ void tfc__lines_skip(struct tfc__lines *lines, uint64_t until, struct tfc__line 
 	tfc__lines_park(lines);
 	for (size_t i = 0; i < 2; i++) {
 		tfc__buf_fini(&lines->rest[i].text);
+		lines->rest[i].is_bar = false;
 		lines->begin.reported[i] = (struct tfc__reported){until, 0};
 	}
 	lines->flushed = NULL;
@@ -162,11 +163,10 @@ struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines)
 	return cursor;
 }
 
-static int lines_return_unfinished(struct tfc__lines *lines, struct tfc__partial_line *rest,
-				   struct tfc__line *line)
+static struct tfc__line lines_unfinished(const struct tfc__lines *lines,
+					 const struct tfc__partial_line *rest)
 {
-	lines->flushed = rest;
-	*line = (struct tfc__line){
+	return (struct tfc__line){
 		.stream = rest == &lines->rest[1] ? TFC_STREAM_STDERR : TFC_STREAM_STDOUT,
 		.attempt = rest->attempt,
 		.time_ns = rest->time_ns,
@@ -174,7 +174,28 @@ static int lines_return_unfinished(struct tfc__lines *lines, struct tfc__partial
 		.len = rest->text.len,
 		.cursor = tfc__lines_cursor(lines),
 	};
+}
+
+static int lines_return_unfinished(struct tfc__lines *lines, struct tfc__partial_line *rest,
+				   struct tfc__line *line)
+{
+	lines->flushed = rest;
+	rest->is_bar = false;
+	*line = lines_unfinished(lines, rest);
 	return 1;
+}
+
+int tfc__lines_bar(struct tfc__lines *lines, struct tfc__line *ret_line)
+{
+	for (size_t i = 0; i < 2; i++) {
+		struct tfc__partial_line *rest = &lines->rest[i];
+		if (!rest->is_bar || !rest->is_changed || !rest->text.len)
+			continue;
+		rest->is_changed = false;
+		*ret_line = lines_unfinished(lines, rest);
+		return 1;
+	}
+	return 0;
 }
 
 int tfc__lines_flush(struct tfc__lines *lines, struct tfc__line *ret_line)
@@ -228,6 +249,7 @@ static int lines_return_line(struct tfc__lines *lines, struct tfc__line *line)
 	uint64_t overwritten = tfc__line_overwritten(data, len);
 	if (overwritten) {
 		tfc__buf_clear(&rest->text);
+		rest->is_bar = true;
 		lines->at += overwritten;
 		return 0;
 	}
@@ -239,12 +261,15 @@ static int lines_return_line(struct tfc__lines *lines, struct tfc__line *line)
 		if (is_first)
 			rest->begin = (struct tfc__reported){record->position, lines->at};
 		rest->is_returned = len < read;
+		rest->is_bar |= rest->is_returned;
+		rest->is_changed = true;
 		rest->attempt = record->attempt;
 		rest->time_ns = record->time_ns;
 		lines->at += read;
 		return 0;
 	}
 	lines->at += read + (newline ? 1 : 0);
+	rest->is_bar &= is_full;
 	if (!is_first) {
 		data = rest->text.data;
 		len = rest->text.len;

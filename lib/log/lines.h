@@ -47,6 +47,8 @@ struct tfc__line {
 struct tfc__partial_line {
 	struct tfc__buf text;
 	bool is_returned; /* a carriage return follows the text: more text overwrites it */
+	bool is_bar;      /* the line has a carriage return: a progress bar */
+	bool is_changed;  /* since tfc__lines_bar returned it */
 	uint32_t attempt;
 	uint64_t time_ns;
 	struct tfc__reported begin; /* of the text */
@@ -89,6 +91,12 @@ int tfc__lines_next(struct tfc__lines *lines, uint64_t until, tfc_error *error,
  * Returns the unfinished lines at the end of an attempt, one per call: 1, or 0 when none is left.
  */
 int tfc__lines_flush(struct tfc__lines *lines, struct tfc__line *ret_line);
+
+/*
+ * Returns an unfinished line that has a carriage return and more text since the last call: 1, or 0
+ * when there is none. Call when tfc__lines_next has returned 0. Nothing is consumed.
+ */
+int tfc__lines_bar(struct tfc__lines *lines, struct tfc__line *ret_line);
 
 /* Memory used, in bytes, by the source and by unfinished lines. */
 size_t tfc__lines_bytes(const struct tfc__lines *lines);

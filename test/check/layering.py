@@ -22,7 +22,7 @@ WORDS = {("cluster", "gateway")}
 PROGRAM_BASE = [f"base/{name}.h"
                 for name in ("list", "clock", "dir", "file", "map", "pass", "proc_stat")]
 PROGRAMS = {"proc/guard": [*PROGRAM_BASE, "port/bind_window.h", "proc/"],
-            "proc/shim": [*PROGRAM_BASE, "log/writer.h", "proc/"]}
+            "proc/shim": [*PROGRAM_BASE, "log/overwrite.h", "log/writer.h", "proc/"]}
 
 # Files of a module that the helper programs are made of, too: they take only this of the library.
 SHARED = {name: {"base/clock.h", "base/dir.h", "base/names.h", "log/format.h", "log/writer.h"}

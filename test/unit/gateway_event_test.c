@@ -99,6 +99,18 @@ static void a_task_reports_how_it_ended_once_it_has(void **state)
 			    "\"max_rss_kib\":0}");
 }
 
+static void the_text_of_an_unfinished_line_is_an_event_of_its_own(void **state)
+{
+	tfc_event event = make_event(TFC_EVENT_PROGRESS);
+	event.stream = TFC_STREAM_STDERR;
+	event.data = " 50%|#####     | 1/2";
+	event.data_len = strlen(event.data);
+	event.cursor = "c1";
+	assert_json(&event, "\"progress\",\"task\":\"worker/0\",\"attempt\":3,"
+			    "\"stream\":\"stderr\",\"text\":\" 50%|#####     | 1/2\","
+			    "\"cursor\":\"c1\"}");
+}
+
 static void output_keeps_every_byte(void **state)
 {
 	tfc_event event = make_event(TFC_EVENT_OUTPUT);
@@ -169,7 +181,7 @@ static void a_subscription_reports_that_it_is_lost_or_live(void **state)
 
 static void what_is_no_event_is_refused(void **state)
 {
-	tfc_event event = make_event(TFC_EVENT_NODE_UNSEEN + 1);
+	tfc_event event = make_event(TFC_EVENT_PROGRESS + 1);
 	char *json = (char *)"untouched";
 	assert_int_equal(tfc_event_json(&event, &json), TFC_EINVAL);
 	event.kind = 0;
@@ -215,6 +227,7 @@ int main(void)
 		cmocka_unit_test(a_job_reports_its_state),
 		cmocka_unit_test(the_copy_of_an_older_host_is_read_as_far_as_it_goes),
 		cmocka_unit_test(a_task_reports_how_it_ended_once_it_has),
+		cmocka_unit_test(the_text_of_an_unfinished_line_is_an_event_of_its_own),
 		cmocka_unit_test(output_keeps_every_byte),
 		cmocka_unit_test(a_gap_reports_how_much_is_lost),
 		cmocka_unit_test(the_end_reports_who_decided_and_its_last_lines),

@@ -117,6 +117,18 @@ static const struct reported {
 		 .missing_over = UINT32_MAX},
 	},
 	{
+		"88a16b0fa27473cf188fcf053de383e8a27474a6776f726b6572a16101a16ea161a2737202a1"
+		"64c403353025a26d6e05",
+		{HEAD, .kind = TFC_EVENT_PROGRESS, .task_type = "worker", .attempt = 1, .node = "a",
+		 .address = "", .text = "", .stream = TFC_STREAM_STDERR, .data = "50%",
+		 .data_len = 3},
+		{.next = 5,
+		 .task = UINT32_MAX,
+		 .ended_task = UINT32_MAX,
+		 .missing = UINT32_MAX,
+		 .missing_over = UINT32_MAX},
+	},
+	{
 		"8aa16b05a27473cf188fcf053de383e8a27474a6776f726b6572a26a7307a2737404a17201a1"
 		"78a3776879a26c7492a36f6e65c40374e96fa2696691b6776f726b65722f3120657869746564"
 		"20776974682031a26d6e06",
@@ -204,7 +216,7 @@ static void expect_event(const tfc_event *event, const tfc_event *expected)
 	assert_int_equal(event->stream, expected->stream);
 	assert_int_equal(event->is_partial, expected->is_partial);
 	assert_true(event->data_len == expected->data_len);
-	if (event->kind == TFC_EVENT_OUTPUT)
+	if (event->kind == TFC_EVENT_OUTPUT || event->kind == TFC_EVENT_PROGRESS)
 		assert_memory_equal(event->data, expected->data, expected->data_len);
 	assert_true(event->user_us == expected->user_us);
 	assert_true(event->system_us == expected->system_us);
@@ -292,7 +304,7 @@ static void expect_refusal(const char *hex, int code, const char *text)
 /* One of a later version is passed over; one that is damaged is not. */
 static void a_kind_that_nobody_knows_is_not_a_damaged_event(void **state)
 {
-	expect_refusal("81a16b0f", TFC_ENOTSUP, "unknown kind of event");
+	expect_refusal("81a16b10", TFC_ENOTSUP, "unknown kind of event");
 	expect_refusal("81a16b06", TFC_ENOTSUP, "unknown kind of event");
 	expect_refusal("80", TFC_ENOTSUP, "unknown kind of event");
 	expect_refusal("82a16b01a26a73a131", TFC_EPARSE,

@@ -1,6 +1,6 @@
 /*
- * The task's output, from its pipes into the log. Of a line with carriage returns, as a progress bar
- * writes it, only the latest state counts: it is written at a bounded pace and waits here in
+ * The task's output, from its pipes into the log. Of a line with carriage returns, as a progress
+ * bar writes it, only the latest state counts: it is written at a bounded pace and waits here in
  * between, so that a bar that runs for days neither fills the log nor keeps its readers busy.
  */
 #include "shim.h"

@@ -1,0 +1,117 @@
+#include "unfinished.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tfc_run.h"
+
+/* Without wrapping, a text that is wider than its characters suggest still takes one row. */
+#define WRAP_OFF "\033[?7l"
+#define WRAP_ON "\033[?7h"
+
+struct unfinished_line {
+	size_t task;
+	uint32_t stream;
+	char *text; /* with its prefix */
+	size_t len;
+};
+
+/* The line of a task and stream; a new one is inserted in the order of the tasks. */
+static struct unfinished_line *unfinished_line_of(struct unfinished *unfinished, size_t task,
+						  uint32_t stream)
+{
+	size_t at = 0;
+	for (; at < unfinished->count && unfinished->lines[at].task <= task; at++)
+		if (unfinished->lines[at].task == task && unfinished->lines[at].stream == stream)
+			return &unfinished->lines[at];
+	unfinished->lines = reallocarray(unfinished->lines, unfinished->count + 1,
+					 sizeof(*unfinished->lines));
+	if (!unfinished->lines)
+		die_without_memory();
+	struct unfinished_line *line = &unfinished->lines[at];
+	memmove(line + 1, line, (unfinished->count++ - at) * sizeof(*line));
+	*line = (struct unfinished_line){.task = task, .stream = stream};
+	return line;
+}
+
+void unfinished_set(struct unfinished *unfinished, size_t task, const char *prefix,
+		    const tfc_event *event)
+{
+	struct unfinished_line *line = unfinished_line_of(unfinished, task, event->stream);
+	size_t prefix_len = strlen(prefix);
+	line->len = prefix_len + event->data_len;
+	line->text = realloc(line->text, line->len + 1);
+	if (!line->text)
+		die_without_memory();
+	memcpy(line->text, prefix, prefix_len);
+	memcpy(line->text + prefix_len, event->data, event->data_len);
+	unfinished->is_changed = true;
+}
+
+void unfinished_remove(struct unfinished *unfinished, size_t task, uint32_t stream)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < unfinished->count; i++) {
+		struct unfinished_line line = unfinished->lines[i];
+		if (line.task == task && (!stream || line.stream == stream))
+			free(line.text);
+		else
+			unfinished->lines[kept++] = line;
+	}
+	unfinished->is_changed |= kept < unfinished->count;
+	unfinished->count = kept;
+}
+
+void unfinished_remove_all(struct unfinished *unfinished)
+{
+	for (size_t i = 0; i < unfinished->count; i++)
+		free(unfinished->lines[i].text);
+	free(unfinished->lines);
+	*unfinished = (struct unfinished){.is_changed = true};
+}
+
+/* The length of an escape sequence that sets colors ("\033[1;32m") at the start of the text, or 0.
+ */
+static size_t color_len(const char *text, size_t len)
+{
+	size_t at = 2;
+	if (len < 3 || text[0] != '\033' || text[1] != '[')
+		return 0;
+	while (at < len && strchr("0123456789;", text[at]))
+		at++;
+	return at < len && text[at] == 'm' ? at + 1 : 0;
+}
+
+/* Characters that would move the cursor are left out. */
+static void unfinished_draw_line(const struct unfinished_line *line, struct stream *to,
+				 size_t columns)
+{
+	const char *text = line->text;
+	size_t drawn = 0;
+	for (size_t at = 0, len; at < line->len; at += len) {
+		unsigned char c = (unsigned char)text[at];
+		size_t color = color_len(text + at, line->len - at);
+		bool is_control = c < ' ' || c == 0x7f, is_continuation = (c & 0xc0) == 0x80;
+		len = color ? color : 1;
+		if (!color && !is_control && !is_continuation && ++drawn > columns)
+			break;
+		if (color || !is_control)
+			stream_add(to, text + at, len);
+	}
+	stream_print(to, "\033[0m\n");
+}
+
+size_t unfinished_draw(struct unfinished *unfinished, struct stream *to, size_t rows,
+		       size_t columns)
+{
+	size_t count = unfinished->count < rows ? unfinished->count : rows;
+	unfinished->is_changed = false;
+	if (!count)
+		return 0;
+	stream_print(to, WRAP_OFF);
+	for (size_t i = 0; i < count; i++)
+		unfinished_draw_line(&unfinished->lines[i], to, columns);
+	stream_print(to, WRAP_ON);
+	return count;
+}
