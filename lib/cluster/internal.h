@@ -110,7 +110,9 @@ void tfc__retention_check(struct tfc__directory *directory); /* a job has ended 
 
 /* Free capacity of a node. */
 struct tfc__place_room {
-	bool is_usable; /* accepts tasks and has the labels */
+	bool is_usable; /* accepts tasks and has the job's labels */
+	/* per role of the job: the node lacks labels of the role; NULL: no role has labels */
+	const bool *lacking;
 	bool is_cooling_down;
 	uint64_t slots;  /* UINT64_MAX: no limit */
 	uint64_t memory; /* UINT64_MAX: no limit */
@@ -133,6 +135,7 @@ struct tfc__placing {
 	const struct tfc__place_request *request;
 	const struct tfc__place_ports **reports; /* of the nodes that have one */
 	uint32_t report_count;
+	bool *lacking;                       /* per node and role; NULL: no role has labels */
 	bool is_pool_limited;                /* a node has reported how many ports it has */
 	struct tfc__place_room *empty_rooms; /* before placing */
 	struct tfc__place_room *rooms;

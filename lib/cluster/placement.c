@@ -26,6 +26,8 @@ static struct tfc__place_need need_of_task(const struct tfc__placing *place, uin
 	for (uint32_t i = 0; role->port && i < place->report_count; i++)
 		if (place->reports[i]->barred[task])
 			need.fixed = task + 1;
+	if (role->labels.count)
+		need.labeled = (uint32_t)(role - job->roles) + 1;
 	return need;
 }
 
@@ -49,10 +51,10 @@ bool tfc__place_has_label(const struct tfc__member *member, const char *label)
 	return false;
 }
 
-static bool has_job_labels(const struct tfc__member *member, const tfc_job *job)
+static bool has_labels(const struct tfc__member *member, const struct tfc__strv *labels)
 {
-	for (size_t i = 0; i < job->labels.count; i++)
-		if (!tfc__place_has_label(member, job->labels.items[i]))
+	for (size_t i = 0; i < labels->count; i++)
+		if (!tfc__place_has_label(member, labels->items[i]))
 			return false;
 	return true;
 }
@@ -67,7 +69,7 @@ static struct tfc__place_room room_of_node(const tfc_job *job, const struct tfc_
 	const struct tfc__member *member = node->member;
 	uint32_t pool = node->ports ? node->ports->pool : UINT32_MAX;
 	return (struct tfc__place_room){
-		.is_usable = tfc__place_takes_tasks(member) && has_job_labels(member, job),
+		.is_usable = tfc__place_takes_tasks(member) && has_labels(member, &job->labels),
 		.is_cooling_down = node->is_cooling_down,
 		.slots = member->slots ? capacity_left(member->slots, node->tasks) : UINT64_MAX,
 		.memory = member->memory_bytes ? capacity_left(member->memory_bytes, node->memory)
@@ -92,6 +94,8 @@ uint64_t tfc__place_fit(const struct tfc__place_room *room, const struct tfc__pl
 	if (need->is_pooled && room->ports < count)
 		count = room->ports;
 	if (need->fixed && room->barred && room->barred[need->fixed - 1])
+		count = 0;
+	if (need->labeled && room->lacking[need->labeled - 1])
 		count = 0;
 	return count;
 }
@@ -233,7 +237,9 @@ int tfc__place_compare_needs(const struct tfc__place_need *a, const struct tfc__
 		return a->memory > b->memory ? -1 : 1;
 	if (a->is_pooled != b->is_pooled)
 		return a->is_pooled ? -1 : 1;
-	return a->fixed != b->fixed ? (a->fixed > b->fixed ? -1 : 1) : 0;
+	if (a->fixed != b->fixed)
+		return a->fixed > b->fixed ? -1 : 1;
+	return a->labeled != b->labeled ? (a->labeled > b->labeled ? -1 : 1) : 0;
 }
 
 static int compare_place_items(const void *a, const void *b)
@@ -255,6 +261,26 @@ static void place_list_items(struct tfc__placing *place)
 	}
 	qsort(place->items, place->request->task_count, sizeof(place->items[0]),
 	      compare_place_items);
+}
+
+static bool has_labeled_role(const tfc_job *job)
+{
+	for (uint32_t i = 0; i < job->role_count; i++)
+		if (job->roles[i].labels.count)
+			return true;
+	return false;
+}
+
+static void place_match_labels(struct tfc__placing *place)
+{
+	const struct tfc__place_request *request = place->request;
+	const tfc_job *job = request->job;
+	bool *lacking = place->lacking;
+	for (uint32_t i = 0; lacking && i < request->node_count; i++) {
+		place->empty_rooms[i].lacking = lacking;
+		for (uint32_t r = 0; r < job->role_count; r++)
+			*lacking++ = !has_labels(request->nodes[i].member, &job->roles[r].labels);
+	}
 }
 
 static void place_list_nodes(struct tfc__placing *place)
@@ -292,11 +318,17 @@ int tfc__place_tasks(const struct tfc__place_request *request, tfc_error *error,
 		.heap = calloc(request->node_count + 1, sizeof(place.heap[0])),
 		.items = calloc(request->task_count + 1, sizeof(place.items[0])),
 	};
+	bool is_labeled = has_labeled_role(request->job);
 	int code = TFC_OK;
-	if (!place.reports || !place.empty_rooms || !place.rooms || !place.heap || !place.items) {
+	if (is_labeled)
+		place.lacking = calloc((size_t)request->node_count * request->job->role_count + 1,
+				       sizeof(*place.lacking));
+	if (!place.reports || !place.empty_rooms || !place.rooms || !place.heap || !place.items ||
+	    (is_labeled && !place.lacking)) {
 		code = tfc__fail_nomem(error, "cluster");
 	} else {
 		place_list_nodes(&place);
+		place_match_labels(&place);
 		place_list_items(&place);
 		const struct tfc__place_item *failed = place_try(&place, false);
 		if (failed)
@@ -311,5 +343,6 @@ int tfc__place_tasks(const struct tfc__place_request *request, tfc_error *error,
 	free(place.rooms);
 	free(place.heap);
 	free(place.items);
+	free(place.lacking);
 	return code;
 }

@@ -45,15 +45,15 @@ struct tfc__place_request {
 };
 
 /*
- * Uses only nodes that are alive, are not drained and have the job's labels. Returns per requested
- * task an index of nodes.
+ * Uses only nodes that are alive, are not drained and have the job's labels and those of the task's
+ * role. Returns per requested task an index of nodes.
  *
  *   spread  prefers nodes with the fewest tasks of this job, then with the fewest tasks of all jobs
  *   pack    prefers nodes with the most tasks of this job, then with the most tasks of all jobs
  *
  * A job with one kind of task is placed whenever that is possible. A job with several kinds (they
- * differ in memory, gpus or ports that nodes lack) is placed unless a search of TFC__PLACE_STEPS
- * steps finds no way.
+ * differ in labels, memory, gpus or ports that nodes lack) is placed unless a search of
+ * TFC__PLACE_STEPS steps finds no way.
  *
  * All or nothing: TFC_OK; TFC_EAGAIN with a text that says what is missing ("worker/2 needs a node
  * with label "gpu=a100"; no node has it") and all counts unchanged; TFC_ENOMEM.
@@ -72,6 +72,7 @@ struct tfc__place_need {
 	bool is_pooled; /* it needs a port of the pool, and some node has reported a limit */
 	/* number of the task + 1 if it has a fixed port that is in use on some node; 0: not */
 	uint32_t fixed;
+	uint32_t labeled; /* number of the role + 1 if it has labels; 0: it has none */
 };
 
 /* Whether a task of the role has a port of the pool. */

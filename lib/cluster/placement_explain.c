@@ -13,6 +13,7 @@
 struct explain {
 	const struct tfc__placing *place;
 	const struct tfc__place_item *item; /* the task without a place */
+	const struct tfc__strv *labels[2];  /* that it needs: the job's, and those of its role */
 	char task[80];
 	tfc_error *error;
 };
@@ -24,7 +25,9 @@ static const struct tfc__member *explain_member(const struct explain *explain, u
 
 static bool is_node_usable(const struct explain *explain, uint32_t i)
 {
-	return explain->place->empty_rooms[i].is_usable;
+	const struct tfc__place_room *room = &explain->place->empty_rooms[i];
+	uint32_t labeled = explain->item->need.labeled;
+	return room->is_usable && !(labeled && room->lacking[labeled - 1]);
 }
 
 static uint32_t explain_node_count(const struct explain *explain)
@@ -50,24 +53,34 @@ static int explain_nobody(const struct explain *explain)
 	return WAIT(explain->error, "no node is alive");
 }
 
+static size_t explain_label_count(const struct explain *explain)
+{
+	return explain->labels[0]->count + explain->labels[1]->count;
+}
+
+static const char *explain_label(const struct explain *explain, size_t i)
+{
+	size_t of_job = explain->labels[0]->count;
+	return i < of_job ? explain->labels[0]->items[i] : explain->labels[1]->items[i - of_job];
+}
+
 static int explain_labels(const struct explain *explain)
 {
-	const tfc_job *job = explain->place->request->job;
-	for (size_t i = 0; i < job->labels.count; i++) {
+	size_t count = explain_label_count(explain);
+	for (size_t i = 0; i < count; i++) {
+		const char *label = explain_label(explain, i);
 		bool is_there = false;
 		for (uint32_t j = 0; j < explain_node_count(explain); j++)
 			is_there |= tfc__place_takes_tasks(explain_member(explain, j)) &&
-				    tfc__place_has_label(explain_member(explain, j),
-							 job->labels.items[i]);
+				    tfc__place_has_label(explain_member(explain, j), label);
 		if (!is_there)
 			return WAIT(explain->error,
 				    "%s needs a node with label \"%.100s\"; no node has it",
-				    explain->task, job->labels.items[i]);
+				    explain->task, label);
 	}
-	return WAIT(
-		explain->error,
-		"%s needs a node with all %zu labels of the job (%.60s, ...); no node has them all",
-		explain->task, job->labels.count, job->labels.items[0]);
+	return WAIT(explain->error,
+		    "%s needs a node with all of its %zu labels (%.60s, ...); no node has them all",
+		    explain->task, count, explain_label(explain, 0));
 }
 
 static uint32_t most_gpus(const struct explain *explain, bool is_free)
@@ -225,7 +238,8 @@ static int explain_wanted(const struct explain *explain, uint32_t node)
 			    explain->task, name);
 	if (!is_node_usable(explain, node))
 		return WAIT(explain->error,
-			    "%s must run on node %s, which does not have the job's labels",
+			    "%s must run on node %s, which does not have the labels that the task "
+			    "needs",
 			    explain->task, name);
 	if (!could_run(explain, node))
 		return WAIT(explain->error,
@@ -243,12 +257,11 @@ static int explain_wanted(const struct explain *explain, uint32_t node)
 
 static int explain_alone_labels(const struct explain *explain, const struct tfc__member *member)
 {
-	const tfc_job *job = explain->place->request->job;
 	const char *missing = "";
 	char has[128] = "";
-	for (size_t i = job->labels.count; i-- > 0;)
-		if (!tfc__place_has_label(member, job->labels.items[i]))
-			missing = job->labels.items[i];
+	for (size_t i = explain_label_count(explain); i-- > 0;)
+		if (!tfc__place_has_label(member, explain_label(explain, i)))
+			missing = explain_label(explain, i);
 	for (char **label = member->labels; label && *label && strlen(has) + 1 < sizeof(has);
 	     label++)
 		snprintf(has + strlen(has), sizeof(has) - strlen(has), "%s%s",
@@ -289,8 +302,12 @@ int tfc__place_explain(const struct tfc__placing *place, const struct tfc__place
 		       tfc_error *error)
 {
 	const struct tfc__place_request *request = place->request;
-	struct explain explain = {.place = place, .item = failed, .error = error};
-	uint32_t takes_tasks = 0, usable = 0, able = 0;
+	uint32_t takes_tasks = 0, usable = 0, able = 0, index;
+	const struct tfc__role *role = tfc__job_task_role(request->job, failed->task, &index);
+	struct explain explain = {.place = place,
+				  .item = failed,
+				  .labels = {&request->job->labels, &role->labels},
+				  .error = error};
 	tfc__place_task_name(request->job, failed->task, explain.task, sizeof(explain.task));
 	if (request->is_alone)
 		return explain_alone(&explain);

@@ -75,6 +75,8 @@ struct tfc__role {
 	char *user;            /* "name", "name:group", "1000:1000"; NULL: the host's */
 	double stall_s;        /* -1: the job's */
 	uint32_t gpus;         /* per task, for exclusive use */
+	/* "NAME=value": labels that a node must have, besides the job's */
+	struct tfc__strv labels;
 };
 
 struct tfc_job {

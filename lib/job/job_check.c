@@ -302,16 +302,28 @@ static void at_placement(struct check *c, const char *key)
 	tfc__key_path_push(c->where, key);
 }
 
+static int check_labels(struct check *c, const struct tfc__strv *labels)
+{
+	for (size_t i = 0; i < labels->count; i++)
+		if (!tfc__is_plain_text(labels->items[i]))
+			return FAIL(c, "must not contain control characters, as \"%.80s\" does",
+				    labels->items[i]);
+	return TFC_OK;
+}
+
 #define UPSTREAM_MAX_LEN 80
 
 static int check_placement(struct check *c)
 {
 	bool follows = c->job->placement == TFC__PLACE_UPSTREAM;
 	at_placement(c, "labels");
-	for (size_t i = 0; i < c->job->labels.count; i++)
-		if (!tfc__is_plain_text(c->job->labels.items[i]))
-			return FAIL(c, "must not contain control characters, as \"%.80s\" does",
-				    c->job->labels.items[i]);
+	int code = check_labels(c, &c->job->labels);
+	for (uint32_t i = 0; code == TFC_OK && i < c->job->role_count; i++) {
+		at_role(c, &c->job->roles[i], "labels");
+		code = check_labels(c, &c->job->roles[i].labels);
+	}
+	if (code < 0)
+		return code;
 	at_placement(c, "upstream");
 	if (follows && !c->job->upstream)
 		return FAIL(c, "policy \"upstream\" requires the name of an upstream");

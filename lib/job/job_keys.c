@@ -171,6 +171,7 @@ static const struct tfc__json_key role_keys[] = {
 	 .is_never_empty = true},
 	SECONDS("stall_s", struct tfc__role, stall_s, -1),
 	{.path = "gpus", .kind = TFC__KEY_COUNT, AT(struct tfc__role, gpus), .max = MAX_GPUS},
+	{.path = "labels", .kind = TFC__KEY_ENV, AT(struct tfc__role, labels)},
 	LATER("spares", "[0]"),
 };
 

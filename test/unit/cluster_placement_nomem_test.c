@@ -15,8 +15,8 @@ static tfc_job *job;
 static int place(void)
 {
 	static const uint32_t tasks[] = {0, 1, 2};
-	static char name[] = "a";
-	struct tfc__member member = {.name = name, .state = TFC_MEMBER_ALIVE};
+	static char name[] = "a", label[] = "disk=ssd", *labels[] = {label, NULL};
+	struct tfc__member member = {.name = name, .state = TFC_MEMBER_ALIVE, .labels = labels};
 	struct tfc__place_node node = {.member = &member};
 	uint32_t placed[3];
 	tfc_error error = TFC_ERROR_INIT;
@@ -29,7 +29,8 @@ static int place(void)
 
 static void all_or_nothing(void **state)
 {
-	static const char json[] = "{\"argv\":[\"x\"],\"roles\":{\"worker\":{\"count\":3}}}";
+	static const char json[] = "{\"argv\":[\"x\"],\"roles\":{\"worker\":{\"count\":3,"
+				   "\"labels\":{\"disk\":\"ssd\"}}}}";
 	assert_int_equal(tfc_job_parse(json, strlen(json), NULL, NULL, &job), TFC_OK);
 	failing_sweep(place, 3);
 	tfc_job_free(job);

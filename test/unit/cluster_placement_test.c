@@ -163,6 +163,29 @@ static void only_nodes_with_the_labels_are_used(void **state)
 	end();
 }
 
+static void roles_have_labels_of_their_own(void **state)
+{
+	static char gpu[] = "gpu=a100", disk[] = "disk=ssd";
+	static char *trains[] = {gpu, NULL}, *stores[] = {disk, NULL}, *both[] = {disk, gpu, NULL};
+	begin(4,
+	      "{\"argv\":[\"x\"],\"roles\":{\"worker\":{\"count\":2,\"labels\":{\"gpu\":\"a100\"}},"
+	      "\"data\":{\"sidecar\":true,\"count\":3,\"labels\":{\"disk\":\"ssd\"}},"
+	      "\"dispatcher\":{\"sidecar\":true}}}");
+	w.members[0].labels = trains;
+	w.members[1].labels = stores;
+	w.members[2].labels = both;
+	w.members[0].slots = 1;
+	w.members[1].slots = 2;
+	w.members[2].slots = 2;
+	w.members[3].slots = 1;
+	place_well();
+	assert_int_equal(w.placed[0] + w.placed[1], 0 + 2); /* one of the workers is at n0 */
+	for (uint32_t data = 2; data < 5; data++)
+		assert_in_range(w.placed[data], 1, 2);
+	assert_int_equal(w.placed[5], 3);
+	end();
+}
+
 static void whoever_takes_no_tasks_gets_none(void **state)
 {
 	begin(5, WORKERS(6));
@@ -267,8 +290,17 @@ static void what_does_not_fit_is_named(void **state)
 	w.members[0].labels = b;
 	refuse("worker/0 needs a node with label \"gpu=a100\"; no node has it");
 	w.members[1].labels = a;
-	refuse("worker/0 needs a node with all 2 labels of the job (gpu=a100, ...); no node has "
-	       "them all");
+	refuse("worker/0 needs a node with all of its 2 labels (gpu=a100, ...); no node has them "
+	       "all");
+	end();
+	begin(2, "{\"argv\":[\"x\"],\"placement\":{\"labels\":{\"zone\":\"1\"}},"
+		 "\"roles\":{\"worker\":{},\"chief\":{\"labels\":{\"gpu\":\"a100\"}}}}");
+	w.members[0].labels = b;
+	refuse("chief/0 needs a node with label \"gpu=a100\"; no node has it");
+	w.members[1].labels = a;
+	refuse("chief/0 needs a node with all of its 2 labels (zone=1, ...); no node has them all");
+	w.wanted[1] = 0;
+	refuse("chief/0 must run on node n0, which does not have the labels that the task needs");
 	end();
 }
 
@@ -431,6 +463,11 @@ static bool is_node_fit(uint32_t node)
 	return member->state == TFC_MEMBER_ALIVE && !member->is_draining;
 }
 
+static bool has_labels_of(uint32_t node, const struct tfc__role *role)
+{
+	return !role->labels.count || w.members[node].labels;
+}
+
 static bool has_ports(uint32_t node, const uint32_t *assignment)
 {
 	const struct tfc__place_ports *ports = w.nodes[node].ports;
@@ -460,7 +497,8 @@ static bool is_possible(const uint32_t *assignment, const struct tfc__place_node
 		const struct tfc__role *need = tfc__job_task_role(w.job, i, &index);
 		struct tfc__place_node *node = &nodes[assignment[i]];
 		const struct tfc__member *member = node->member;
-		if (!is_node_fit(assignment[i]) || (node->is_cooling_down && !uses_avoided))
+		if (!is_node_fit(assignment[i]) || (node->is_cooling_down && !uses_avoided) ||
+		    !has_labels_of(assignment[i], need))
 			return false;
 		node->tasks++;
 		node->memory += need->memory;
@@ -492,15 +530,19 @@ static void draw_world(uint64_t *seed)
 	char json[512];
 	uint32_t workers = 1 + draw(seed, 3), others = draw(seed, 4);
 	bool is_short_of_ports = draw(seed, 2);
+	static const char *const labels[] = {"", "", "\"disk\":\"ssd\""};
+	static char disk[] = "disk=ssd", *own_labels[] = {disk, NULL};
 	snprintf(json, sizeof(json),
 		 "{\"argv\":[\"x\"],\"placement\":{\"policy\":\"%s\"},\"roles\":{"
-		 "\"worker\":{\"count\":%u,\"memory\":%u,\"gpus\":%u},"
-		 "\"ps\":{\"count\":%u,\"memory\":%u,\"gpus\":%u,\"port\":3000}}}",
-		 draw(seed, 2) ? "spread" : "pack", workers, draw(seed, 4), draw(seed, 3), others,
-		 draw(seed, 4), draw(seed, 3));
+		 "\"worker\":{\"count\":%u,\"memory\":%u,\"gpus\":%u,\"labels\":{%s}},"
+		 "\"ps\":{\"count\":%u,\"memory\":%u,\"gpus\":%u,\"labels\":{%s},\"port\":3000}}}",
+		 draw(seed, 2) ? "spread" : "pack", workers, draw(seed, 4), draw(seed, 3),
+		 labels[draw(seed, 3)], others, draw(seed, 4), draw(seed, 3),
+		 labels[draw(seed, 3)]);
 	begin(1 + draw(seed, RANDOM_NODES), json);
 	w.seed = draw(seed, 100);
 	for (uint32_t i = 0; i < w.node_count; i++) {
+		w.members[i].labels = draw(seed, 3) ? own_labels : NULL;
 		w.members[i].slots = draw(seed, 5);
 		w.members[i].memory_bytes = draw(seed, 9);
 		w.members[i].gpus = draw(seed, 5);
@@ -596,6 +638,7 @@ int main(void)
 		cmocka_unit_test(spread_goes_where_little_is_done),
 		cmocka_unit_test(pack_fills_one_node_after_the_other),
 		cmocka_unit_test(only_nodes_with_the_labels_are_used),
+		cmocka_unit_test(roles_have_labels_of_their_own),
 		cmocka_unit_test(whoever_takes_no_tasks_gets_none),
 		cmocka_unit_test(gpus_and_memory_count),
 		cmocka_unit_test(an_avoided_node_comes_last),

@@ -128,7 +128,7 @@ static const char everything[] =
 	"\"grace_s\":0.25,\"rlimits\":{\"nofile\":64,\"as\":[1,\"unlimited\"],\"core\":"
 	"\"unlimited\"},"
 	"\"memory\":1099511627776,\"cpus\":1.25,\"nice\":-3,\"oom_score_adj\":0,\"user\":\"u:g\","
-	"\"wrap\":[\"nice\"],\"stall_s\":0.5,\"gpus\":1},"
+	"\"wrap\":[\"nice\"],\"stall_s\":0.5,\"gpus\":1,\"labels\":{\"disk\":\"ssd\"}},"
 	"\"tensorboard\":{"
 	"\"log_dir\":\"l\"}}}";
 
@@ -207,7 +207,8 @@ static void the_form_is_stable_and_shows_all_defaults(void **state)
 		"      \"oom_score_adj\": null,\n"
 		"      \"user\": null,\n"
 		"      \"stall_s\": null,\n"
-		"      \"gpus\": 0\n"
+		"      \"gpus\": 0,\n"
+		"      \"labels\": {}\n"
 		"    }\n"
 		"  },\n"
 		"  \"restart\": {\"on\": \"retryable\", \"scope\": \"auto\", \"max\": 3, "
@@ -276,7 +277,8 @@ static void every_value_has_one_form(void **state)
 		"      \"oom_score_adj\": 0,\n"
 		"      \"user\": \"u:g\",\n"
 		"      \"stall_s\": 0.5,\n"
-		"      \"gpus\": 1\n"
+		"      \"gpus\": 1,\n"
+		"      \"labels\": {\"disk\": \"ssd\"}\n"
 		"    },\n",
 		"    }\n"
 		"  },\n"

@@ -20,7 +20,8 @@ static const char text[] =
 	"\"roles\":{\"chief\":{\"restart\":{\"max\":2}},\"worker\":{\"count\":2,\"env\":{\"B\":"
 	"\"2\"},"
 	"\"rlimits\":{\"nofile\":64,\"as\":[1,\"unlimited\"],\"core\":\"unlimited\"},"
-	"\"nice\":-3,\"oom_score_adj\":0,\"user\":\"u:g\",\"wrap\":[\"nice\"]},\"tensorboard\":{"
+	"\"nice\":-3,\"oom_score_adj\":0,\"user\":\"u:g\",\"wrap\":[\"nice\"],\"labels\":{\"disk\":"
+	"\"ssd\"}},\"tensorboard\":{"
 	"\"log_dir\":\"l\"}}}";
 
 static int parse(tfc_job **ret_job)

@@ -297,6 +297,10 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		 "job.json:1: name: must not have the form of a job id (16 hexadecimal digits)"},
 		{"{\"name\":\"a\\u202etxt.exe\"}", TFC_EINVAL,
 		 "job.json:1: name: must not contain '/' or control characters"},
+		{"{\"argv\":[\"a\"],\"roles\":{\"worker\":{\"labels\":{\"a\":\"\\u0007\"}}}}",
+		 TFC_EINVAL,
+		 "job.json:1: roles.worker.labels: must not contain control characters, as \"a= \" "
+		 "does"},
 		{"{\"argv\":[\"a\"],\"roles\":{\"worker\":{}},\"placement\":{\"labels\":{\"rack\":"
 		 "\"\\u001b[2J\"}}}",
 		 TFC_EINVAL,
