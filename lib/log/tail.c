@@ -65,14 +65,17 @@ struct tail {
 static void tail_finish_line(struct tail *tail, struct tfc__buf *line)
 {
 	size_t len = tfc__line_trimmed(line->data, line->len);
-	size_t overwritten = tfc__line_overwritten(line->data, len);
+	size_t begin = tfc__line_overwritten(line->data, len);
 	char *text = tfc__buf_steal(line);
 	if (!text) {
 		tail->is_failed = true;
 		return;
 	}
-	memmove(text, text + overwritten, len - overwritten);
-	text[len - overwritten] = '\0';
+	len -= begin;
+	memmove(text, text + begin, len);
+	text[len] = '\0';
+	for (char *nul = text; (nul = memchr(nul, '\0', (size_t)(text + len - nul)));)
+		*nul = ' ';
 	char **slot = &tail->ring[tail->count++ % tail->limit];
 	free(*slot);
 	*slot = text;

@@ -19,9 +19,9 @@ uint64_t tfc__log_end(const char *dir, const char *name);
 int tfc__log_newest(const char *dir, const char *name, uint64_t *ret_end, uint64_t *ret_written_ns);
 
 /*
- * The last `lines` lines of a log, each without its newline; there may be fewer. Of one attempt, or
- * with attempt 0 of all attempts; of one stream (enum tfc_stream), or with stream 0 of both. The
- * caller owns *ret_lines.
+ * The last `lines` lines of a log; there may be fewer. Each is without its newline, and has a space
+ * for each NUL byte. Of one attempt, or with attempt 0 of all attempts; of one stream (enum
+ * tfc_stream), or with stream 0 of both. The caller owns *ret_lines.
  */
 int tfc__log_tail(const char *dir, const char *name, uint32_t attempt, uint32_t stream,
 		  uint32_t lines, char ***ret_lines);

@@ -77,6 +77,17 @@ class StatusTest(harness.RunTest):
                 self.assertEqual((run.status, end["text"], end["error_line"]),
                                  (4, f"worker/0 exited with 4: {line}", line))
 
+    def test_a_nul_byte_cuts_no_line_of_the_end(self):
+        script = r"printf '\0begin\0ning\n'; printf '\0ValueError: one\0two\nlast\0\n' >&2; exit 3"
+        run, end = self.end("sh", "-c", script)
+        self.assertEqual(run.status, 3)
+        self.assertEqual(sorted(end["log_tail"]), [" ValueError: one two", " begin ning", "last "])
+        self.assertEqual((end["error_line"], end["text"]), ("last", "worker/0 exited with 3: last"))
+        texts = [event["text"] for event in run.events() if event["event"] == "output"]
+        self.assertEqual(sorted(texts), ["\0ValueError: one\0two", "\0begin\0ning", "last\0"])
+        _, end = self.end("python3", "-c", r"raise ValueError('one\0two')")
+        self.assertEqual(end["error_line"], "ValueError: one two")
+
     def test_last_line_says_where_a_log_is_that_is_kept(self):
         run = self.shell("echo cannot open x.csv >&2; exit 4", "--log-dir", "logs")
         place = re.fullmatch(r"tfc_run: failed \(exit\): worker/0 exited with 4: cannot open x.csv; its log: "
