@@ -126,7 +126,7 @@ static void task_ignore_failure(struct tfc__core *core, struct task *t, uint32_t
 	bool is_last = decider_drop(core, t);
 	if (is_last && !has_successful_decider(core, t)) {
 		snprintf(why, sizeof(why),
-			 "%.440s; no task remains that could make the job succeed", text);
+			 "%.1090s; no task remains that could make the job succeed", text);
 		/* A stalled task was stopped: a notice in its output comes from that. */
 		job_fail(core, t, reason, why,
 			 reason == TFC_END_STALLED ? GRACE_ABORT : tfc__death_grace(core, t));
@@ -198,7 +198,7 @@ void tfc__end_start_deadline(struct tfc__core *core)
 
 void tfc__end_pending_deadline(struct tfc__core *core)
 {
-	char text[256];
+	char text[ACTION_TEXT];
 	snprintf(text, sizeof(text), "the pending deadline of %g s has passed",
 		 (double)core->policy.pending_deadline_ns / (double)SECOND_NS);
 	if (core->gang_text[0]) {

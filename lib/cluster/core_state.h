@@ -27,9 +27,9 @@
 #include <stdarg.h>
 
 #define NO_TASK UINT32_MAX
-#define ACTION_TEXT 512
-#define TASK_WHY 448
-#define NEVER UINT64_MAX /* reachable_at: its node does not respond */
+#define TASK_WHY 1024                /* as a tfc_error's text */
+#define ACTION_TEXT (TASK_WHY + 128) /* with a task's name */
+#define NEVER UINT64_MAX             /* reachable_at: its node does not respond */
 
 /*
  * Where a task is. Each phase defines what the task waits for. In an ALIVE phase the task has a
@@ -263,9 +263,9 @@ struct tfc__core {
 	uint32_t awaited[STALL_SCOPES]; /* tasks in INSPECTION_REQUESTED, by scopes they are in */
 	struct tfc__link stacked;       /* tasks in INSPECTION_DONE */
 
-	uint32_t place;      /* number of the last PLACE */
-	uint32_t gang_place; /* ... of the gang's */
-	char gang_text[256]; /* what the gang waits for, as reported last */
+	uint32_t place;              /* number of the last PLACE */
+	uint32_t gang_place;         /* ... of the gang's */
+	char gang_text[ACTION_TEXT]; /* what the gang waits for, as reported last */
 
 	struct tfc__link *at_nodes; /* lists of tasks, by node: tfc__tasks_at */
 

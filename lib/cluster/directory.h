@@ -106,7 +106,7 @@ int tfc__record_spec(const struct tfc__record *record, tfc_error *error, tfc_spe
 struct tfc__damaged {
 	struct tfc__link link;
 	char id[17];
-	char why[256]; /* names the job, the damaged key and the reason */
+	char why[1024]; /* names the job, the damaged key and the reason */
 };
 const struct tfc__link *tfc__directory_damaged(const struct tfc__directory *directory);
 

@@ -31,7 +31,7 @@ struct tfc__keeper {
 	uint32_t kept;            /* entries that are stored */
 	uint32_t putting;         /* entries that are stored once `op` is done */
 	bool is_paused;           /* nothing more is written: the job is being removed */
-	char why[192];            /* why the last write failed; "": it succeeded */
+	char why[1024];           /* why the last write failed; "": it succeeded */
 };
 
 /* Stores an empty segment that begins with entry `first` of a job's journal. NULL: out of

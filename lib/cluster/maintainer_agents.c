@@ -158,7 +158,7 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported
 	struct tfc__maintainer *maintainer = link->maintainer;
 	struct tfc__task_event event = *reported;
 	struct seen *seen = &maintainer->seen[event.task];
-	char why[256];
+	char why[1024];
 	if (link->is_lost || is_event_stale(link, &event))
 		return;
 	if (event.process) {

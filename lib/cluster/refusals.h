@@ -16,7 +16,7 @@ struct tfc__refusal {
 	uint64_t until;
 	struct tfc__place_ports ports;
 	uint8_t *barred;
-	char text[160];
+	char text[1024];
 };
 
 /* Notes a HOLD that failed on the node. Returns TFC_ENOMEM or TFC_EINVAL (the task needs no port);

@@ -125,7 +125,7 @@ struct tfc__job_summary {
 	tfc_job_info info; /* its strings may be those below: not to be copied alone */
 	const char *nodes[TFC__JOB_NODES_MAX + 1];
 	char decided_by[128];
-	char text[256];
+	char text[1152];
 };
 void tfc__summarize(const struct tfc__record *record, struct tfc__job_summary *ret_summary);
 void tfc__summarize_damaged(const struct tfc__directory *directory,

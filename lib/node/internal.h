@@ -171,7 +171,7 @@ struct tfc__node_peer {
 	bool has_left; /* this incarnation has said goodbye: later messages are no heartbeat */
 	/* Of its connection. The event is a const bool *: whether it is up. */
 	struct tfc__observers watches;
-	char logged[256]; /* last log text about it, so that it is not repeated */
+	char logged[1024]; /* last log text about it, so that it is not repeated */
 };
 
 struct tfc__caller {

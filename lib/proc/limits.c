@@ -113,7 +113,7 @@ void tfc__limits_describe(const char *program, const struct tfc__report *report,
 {
 	char buffer[64];
 	const char *reason = strerror_r(report->status, buffer, sizeof(buffer));
-	int len = snprintf(text, size, "cannot start \"%.100s\": ", program);
+	int len = snprintf(text, size, "cannot start \"%.400s\": ", program);
 	text += len;
 	size -= (size_t)len;
 	switch (report->step) {

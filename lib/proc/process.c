@@ -75,15 +75,15 @@ static void process_describe_start(const tfc_process *process, const struct tfc_
 	char buffer[64];
 	const char *reason = strerror_r(report->status, buffer, sizeof(buffer));
 	if (report->step == TFC__STEP_CWD)
-		snprintf(text, size, "cannot start \"%.100s\": working directory \"%.100s\": %s",
+		snprintf(text, size, "cannot start \"%.400s\": working directory \"%.400s\": %s",
 			 process->program, process->cwd, reason);
 	else if (report->step == TFC__STEP_EXEC)
-		snprintf(text, size, "%.100s: %s%s", process->program, reason,
+		snprintf(text, size, "%.400s: %s%s", process->program, reason,
 			 exec_hint(process->program, report->status));
 	else if (tfc__limits_is_step(report->step))
 		tfc__limits_describe(process->program, report, text, size);
 	else
-		snprintf(text, size, "cannot start \"%.100s\": %s failed: %s%s", process->program,
+		snprintf(text, size, "cannot start \"%.400s\": %s failed: %s%s", process->program,
 			 report->step < sizeof(steps) / sizeof(steps[0]) && steps[report->step]
 				 ? steps[report->step]
 				 : steps[0],
@@ -150,7 +150,7 @@ static void process_report_stalled(tfc_process *process, const struct tfc__repor
 
 static void process_report_exited(tfc_process *process, const struct tfc__report *report)
 {
-	char text[320];
+	char text[1024];
 	int32_t status = report->status;
 	if (report->reason == TFC__END_NOT_STARTED)
 		status = report->step == TFC__STEP_CWD       ? TFC_ECWD

@@ -88,6 +88,13 @@ class StatusTest(harness.RunTest):
         _, end = self.end("python3", "-c", r"raise ValueError('one\0two')")
         self.assertEqual(end["error_line"], "ValueError: one two")
 
+    def test_a_long_reason_is_whole(self):
+        program = os.path.join(self.dir, *(3 * ["d" * 100]), "program")
+        run, end = self.end(program)
+        self.assertEqual((run.status, end["text"]),
+                         (127, f"worker/0 could not be started: {program}: No such file or directory; "
+                               "the file and the interpreter in its first line must exist"))
+
     def test_last_line_says_where_a_log_is_that_is_kept(self):
         run = self.shell("echo cannot open x.csv >&2; exit 4", "--log-dir", "logs")
         place = re.fullmatch(r"tfc_run: failed \(exit\): worker/0 exited with 4: cannot open x.csv; its log: "

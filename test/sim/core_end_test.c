@@ -162,6 +162,28 @@ static void long_reason_is_reported_in_full(void **state)
 	sim_fini(&s);
 }
 
+/* As long as the text of a tfc_error may be. */
+static void text_as_long_as_that_of_an_error_is_whole(void **state)
+{
+	char text[1024];
+	struct sim s;
+	memset(text, 'x', sizeof(text));
+	strcpy(text + sizeof(text) - 4, "END");
+	one_worker_launched(&s);
+	sim_death(&s, "worker/0", (struct tfc__attempt_end){TFC_EXIT_NOT_STARTED, TFC_ENOTSUP},
+		  text);
+	assert_non_null(strstr(s.end.text, text));
+	sim_fini(&s);
+	sim_mirrored(&s);
+	s.has_nodes = true;
+	s.policy.pending_deadline_ns = SIM_SECOND;
+	sim_start(&s);
+	sim_placed(&s, NULL, NULL, text);
+	sim_tick(&s, 2 * SIM_SECOND);
+	assert_non_null(strstr(s.end.text, text));
+	sim_fini(&s);
+}
+
 static void refused_attempt_ends_the_job(void **state)
 {
 	struct sim s;
@@ -494,6 +516,7 @@ int main(void)
 		cmocka_unit_test(restart_on_never_ends_the_job_at_a_kill),
 		cmocka_unit_test(missing_program_ends_the_job_and_says_what_is_missing),
 		cmocka_unit_test(long_reason_is_reported_in_full),
+		cmocka_unit_test(text_as_long_as_that_of_an_error_is_whole),
 		cmocka_unit_test(refused_attempt_ends_the_job),
 		cmocka_unit_test(chief_decides_and_servers_are_stopped),
 		cmocka_unit_test(mirrored_peers_may_finish_and_their_failure_is_none),
