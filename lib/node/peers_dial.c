@@ -205,6 +205,9 @@ static void dialed_on_down(struct tfc__peer *connection, void *user, const tfc_e
 	bool is_mismatch = why && (why->code == TFC_EACCES || why->code == TFC_ENOTSUP ||
 				   why->code == TFC_EPARSE);
 	tfc__peers_enter(peers);
+	/* A node that ends may close the connection too, but then nobody accepts the next one. */
+	if (!peer->is_up && peer->failures && why && why->code == TFC_ELOST)
+		node_peer_log(peer, why->text);
 	if (!peer->is_up && is_mismatch)
 		dialed_refused(peer, why);
 	else

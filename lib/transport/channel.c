@@ -217,6 +217,12 @@ const uint8_t *tfc__channel_remote(const struct tfc__channel *channel)
 	return channel->options.is_noise ? channel->remote : NULL;
 }
 
+void tfc__channel_refuse(struct tfc__channel *channel)
+{
+	if (channel->state != UP && channel->state != DOWN)
+		tfc__handshake_refuse(channel);
+}
+
 tfc_pipe *tfc__channel_pipe(const struct tfc__channel *channel)
 {
 	return channel->pipe;

@@ -73,6 +73,10 @@ bool tfc__channel_has_room(struct tfc__channel *channel);
 const struct tfc__key *tfc__channel_key(const struct tfc__channel *channel);
 const uint8_t *tfc__channel_remote(const struct tfc__channel *channel);
 
+/* Reports to the dialer of an accepted channel, which is not up yet, that it is refused. Close the
+ * channel afterwards. */
+void tfc__channel_refuse(struct tfc__channel *channel);
+
 tfc_pipe *tfc__channel_pipe(const struct tfc__channel *channel); /* NULL when down */
 
 void tfc__channel_close(struct tfc__channel *channel); /* NULL is a no-op */

@@ -12,8 +12,10 @@
  *     preamble               ->
  *                            <-     preamble
  *
- * An acceptor gives no reason when it refuses a connection: it closes it without a response. Only a
- * dialer of another version receives the acceptor's preamble first.
+ * An acceptor that refuses a dialer's version, key or user sends a preamble and closes the
+ * connection. The preamble has the acceptor's version, and the mode REFUSED if the versions are the
+ * same. It is the same for each key that the acceptor does not accept. A connection that is closed
+ * without it was not refused: the acceptor has ended.
  */
 #include <string.h>
 
@@ -23,7 +25,7 @@
 #define MAGIC "\x89TFC"
 
 enum { MAGIC_LEN = 4, AT_VERSION = 4, AT_MODE = 5, AT_KEY = 8 };
-enum { MODE_PLAIN = 0, MODE_NOISE = 1 };
+enum { MODE_PLAIN = 0, MODE_NOISE = 1, MODE_REFUSED = 2 };
 
 static void write_preamble(uint8_t preamble[PREAMBLE], const struct tfc__key *key)
 {
@@ -108,15 +110,27 @@ static int check_remote_key(struct tfc__channel *channel)
 				 "node id mismatch: the server has %s, expected %.40s", id, pinned);
 }
 
+void tfc__handshake_refuse(struct tfc__channel *channel)
+{
+	uint8_t own[PREAMBLE];
+	write_preamble(own, NULL);
+	own[AT_MODE] = MODE_REFUSED;
+	if (tfc__stream_put(channel, own, PREAMBLE) == TFC_OK)
+		tfc__stream_write(channel);
+}
+
 static int on_handshake_message(struct tfc__channel *channel, const void *data, size_t len)
 {
 	struct tfc__buf payload = {0};
 	int code = tfc__noise_read(channel->noise, data, len, &payload);
 	tfc__buf_fini(&payload);
-	if (code < 0)
+	if (code < 0) {
+		if (!channel->options.is_dialer && code != TFC_ENOMEM)
+			tfc__handshake_refuse(channel);
 		return tfc__channel_fail(channel, code,
 					 code == TFC_ENOMEM ? "out of memory"
 							    : "the peer has a different key");
+	}
 	code = check_remote_key(channel);
 	if (code == TFC_OK && tfc__noise_is_writing(channel->noise))
 		code = write_handshake(channel);
@@ -163,12 +177,29 @@ static int fail_other_protocol(struct tfc__channel *channel)
 				 "the peer does not speak the libtfcluster protocol");
 }
 
+static int check_acceptors_preamble(struct tfc__channel *channel)
+{
+	const uint8_t *bytes = channel->early;
+	if (memcmp(bytes, MAGIC, MAGIC_LEN) != 0)
+		return fail_other_protocol(channel);
+	if (bytes[AT_VERSION] != VERSION)
+		return fail_version(channel, bytes[AT_VERSION]);
+	if (bytes[AT_MODE] != MODE_REFUSED)
+		return TFC_OK;
+	return tfc__channel_fail(channel, TFC_EACCES,
+				 channel->key ? "the peer refused this key: the peer's key file "
+						"does not have it (it may belong to another "
+						"cluster), or the peer has no key file"
+					      : "the peer refused the connection: it requires a "
+						"key (key_file), or this user has no permission "
+						"to connect");
+}
+
 static int on_acceptors_preamble(struct tfc__channel *channel)
 {
-	if (memcmp(channel->early, MAGIC, MAGIC_LEN) != 0)
-		return fail_other_protocol(channel);
-	if (channel->early[AT_VERSION] != VERSION)
-		return fail_version(channel, channel->early[AT_VERSION]);
+	int code = check_acceptors_preamble(channel);
+	if (code < 0)
+		return code;
 	channel->early_len = 0;
 	return handshake_complete(channel);
 }
@@ -192,12 +223,14 @@ static int on_dialers_preamble(struct tfc__channel *channel)
 			tfc__stream_write(channel);
 		return fail_version(channel, bytes[AT_VERSION]);
 	}
-	if (bytes[AT_MODE] != mode)
+	if (bytes[AT_MODE] != mode) {
+		tfc__handshake_refuse(channel);
 		return tfc__channel_fail(channel, TFC_EACCES,
 					 mode ? "the peer presented no key, but this side requires "
 						"one; set key_file on both or on neither"
 					      : "the peer presented a key, but this side has none; "
 						"set key_file on both or on neither");
+	}
 	if (bytes[AT_MODE + 1] || bytes[AT_MODE + 2] ||
 	    (!mode && memcmp(bytes + AT_KEY, none, sizeof(none)) != 0))
 		return tfc__channel_fail(channel, TFC_EPARSE, "malformed preamble");
@@ -208,9 +241,11 @@ static int on_dialers_preamble(struct tfc__channel *channel)
 		return code < 0 ? code : handshake_complete(channel);
 	}
 	channel->key = tfc__keyring_find(channel->options.keyring, channel->preamble + AT_KEY);
-	if (!channel->key)
+	if (!channel->key) {
+		tfc__handshake_refuse(channel);
 		return tfc__channel_fail(channel, TFC_EACCES,
 					 "the peer's key is not in this side's key file");
+	}
 	return begin_noise(channel);
 }
 
@@ -227,7 +262,7 @@ static int read_preamble(struct tfc__channel *channel)
 }
 
 /* The length of a record is too large. If its bytes are the magic, they begin the preamble of an
- * acceptor of another version. */
+ * acceptor that refuses this side. */
 static int on_long_record(struct tfc__channel *channel)
 {
 	if (!channel->options.is_dialer)
@@ -235,7 +270,10 @@ static int on_long_record(struct tfc__channel *channel)
 	if (memcmp(channel->early, MAGIC, MAGIC_LEN) != 0)
 		return fail_other_protocol(channel);
 	int code = read_early(channel, PREAMBLE);
-	return code <= 0 ? code : fail_version(channel, channel->early[AT_VERSION]);
+	if (code <= 0)
+		return code;
+	code = check_acceptors_preamble(channel);
+	return code < 0 ? code : fail_other_protocol(channel);
 }
 
 static int read_handshake_record(struct tfc__channel *channel)
@@ -276,15 +314,8 @@ int tfc__handshake_read(struct tfc__channel *channel)
 							: read_handshake_record(channel);
 	if (code >= 0)
 		return TFC_OK;
-	/* An acceptor that refuses the dialer closes the connection without a reason. One whose
-	 * welcome is awaited has already authenticated the dialer: it does not refuse any more. */
-	if (code != TFC_ELOST || !channel->options.is_dialer || channel->state == AWAIT_WELCOME)
+	if (code != TFC_ELOST || !channel->options.is_dialer)
 		return code;
-	return tfc__fail(&channel->failure, TFC_EACCES, "transport", channel->failure.sys_errno,
-			 channel->key ? "the peer closed the connection during the handshake; "
-					"either it was shutting down, or its key file does not "
-					"have this key (which may belong to another cluster)"
-				      : "the peer closed the connection during the handshake; "
-					"either it was shutting down, or it requires a key "
-					"(key_file), or this user has no permission to connect");
+	return tfc__fail(&channel->failure, TFC_ELOST, "transport", channel->failure.sys_errno,
+			 "the peer closed the connection during the handshake");
 }

@@ -84,6 +84,9 @@ int tfc__channel_fail(struct tfc__channel *channel, int code, const char *format
 int tfc__handshake_begin(struct tfc__channel *channel); /* after the pipe has connected */
 int tfc__handshake_read(struct tfc__channel *channel);  /* until up, or nothing is left to read */
 
+/* An acceptor reports to the dialer that it refuses it; call it before the connection is closed. */
+void tfc__handshake_refuse(struct tfc__channel *channel);
+
 /* ---- stream.c */
 
 /* Reads the pipe and passes on its messages. */

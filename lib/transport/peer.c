@@ -139,8 +139,9 @@ void tfc__peer_end(struct tfc__peer *peer, const tfc_error *why)
 static void peer_on_check(struct tfc__work *work)
 {
 	struct tfc__peer *peer = tfc__container_of(work, struct tfc__peer, checking);
-	if (!peer->failure.code && peer->listener)
-		tfc__peer_identify(peer, &peer->failure);
+	if (!peer->failure.code && peer->listener &&
+	    tfc__peer_identify(peer, &peer->failure) == TFC_EACCES)
+		tfc__channel_refuse(peer->channel);
 	tfc_error why = peer->failure;
 	if (why.code)
 		tfc__peer_end(peer, &why);

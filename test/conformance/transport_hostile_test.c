@@ -173,8 +173,12 @@ static void flip_from_dialer(struct middle *middle, size_t at, uint8_t bit)
 	assert_int_equal(middle->far.messages, 0);
 	if (at < FIRST + THIRD)
 		assert_false(middle->far.is_up);
-	if (at < FIRST && middle->far.is_down && at != 4) /* the version is answered */
-		assert_int_equal(middle->back_again.len, 0);
+	if (at < FIRST && middle->far.is_down &&
+	    middle->back_again.len) { /* no more than a refusal */
+		assert_int_equal(middle->back_again.len, 16);
+		assert_memory_equal(middle->back_again.bytes, "\x89TFC\x01", 5);
+		assert_int_equal(middle->back_again.bytes[5], at == 4 ? 0 : 2);
+	}
 	check_message(&middle->near, 1);
 	end_session(middle);
 }

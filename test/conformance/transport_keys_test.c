@@ -101,6 +101,8 @@ static void a_key_where_none_is_set_is_refused(void **state)
 	knock(&door, ring, NULL);
 	assert_true(door.out.is_down);
 	assert_false(door.in.is_up);
+	assert_int_equal(door.out.why.code, TFC_EACCES);
+	assert_non_null(strstr(door.out.why.text, "the peer has no key file"));
 	tfc__keyring_free(ring);
 	end(&door);
 }

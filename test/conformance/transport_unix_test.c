@@ -169,7 +169,7 @@ static void a_directory_is_locked_for_a_moment_only(void **state)
 
 /* ---- users */
 
-/* Says its preamble as another user; 0: there was an answer. */
+/* Says its preamble as another user; 0: it was accepted. */
 static pid_t knock_as(const char *address, uid_t uid, gid_t gid, const gid_t *groups, size_t count)
 {
 	struct sockaddr_un there = {.sun_family = AF_UNIX};
@@ -186,7 +186,7 @@ static pid_t knock_as(const char *address, uid_t uid, gid_t gid, const gid_t *gr
 		_exit(errno == EACCES ? 5 : 6);
 	if (send(fd, "\x89TFC\x01\0\0\0\0\0\0\0\0\0\0\0", 16, MSG_NOSIGNAL) != 16)
 		_exit(1); /* refused before */
-	_exit(read(fd, answer, 16) == 16 ? 0 : 1);
+	_exit(read(fd, answer, 16) == 16 && answer[5] == 0 ? 0 : 1);
 }
 
 static int outcome(struct world *world, pid_t pid)

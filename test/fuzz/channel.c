@@ -125,7 +125,8 @@ static void check_response(const struct end *end)
 		CHECK(!end->ups);
 		CHECK(end->is_dialer ? end->answered == PREAMBLE + 4 + 48
 				     : end->answered == 0 || end->answered == PREAMBLE ||
-					       end->answered == SECOND);
+					       end->answered == SECOND ||
+					       end->answered == SECOND + PREAMBLE);
 	} else {
 		CHECK(end->answered == PREAMBLE || (!end->is_dialer && !end->answered));
 		CHECK(end->ups || end->downs || end->is_dialer || !end->answered);

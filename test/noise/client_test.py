@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "run"))
 import harness
 import node_test
 import wire_client
-from wire_client import Connection, Ended, Failure, Place, lines_of
+from wire_client import Connection, Ended, Failure, Place, Refused, lines_of
 
 EINVAL, ENOTSUP, EPARSE, ENOENT, EACCES = -1, -3, -7, -10, -13
 OUTPUT, END, LIVE = 3, 5, 7  # enum tfc_event_kind
@@ -323,12 +323,12 @@ class WrongTest(WireTest):
             connection.send_bytes(head + pad.to_bytes(4, "big") + bytes(pad) + b"\x00\x00")
             self.assertEqual(connection.receive()[:3], [wire_client.RESPONSE, 1, None])
 
-    def test_a_wrong_key_gets_no_response(self):
+    def test_a_wrong_key_is_refused(self):
         key_id, key = wire_client.read_key(os.path.join(self.dir, "key"), "submit")
         for wrong in ((key_id, bytes(32)), (bytes(8), key)):
-            with self.assertRaises(Ended):
+            with self.assertRaises(Refused):
                 Connection("tcp", ("127.0.0.1", self.first_port), wrong)
-        with self.assertRaises(Ended):  # no key at all
+        with self.assertRaises(Refused):  # no key at all
             Connection("tcp", ("127.0.0.1", self.first_port))
 
 

@@ -15,11 +15,15 @@ REQUEST, RESPONSE, NOTIFICATION, CANCEL, ITEM, CREDIT, HELLO = range(7)
 MESSAGE_MAX = 16 << 20
 RECORD_MAX = 65535
 TAG = 16
-PLAIN, NOISE = 0, 1
+PLAIN, NOISE, REFUSED = 0, 1, 2
 
 
 class Ended(Exception):
     """The other end has closed the connection."""
+
+
+class Refused(Ended):
+    """The acceptor refuses the key, the user, or a connection without a key."""
 
 
 class Failure(Exception):
@@ -69,7 +73,10 @@ class Connection:
         if key:
             self.shake_hands(preamble, key[1])
         else:
-            assert self.take(16) == preamble
+            answer = self.take(16)
+            if answer[5] == REFUSED:
+                raise Refused
+            assert answer == preamble
         if hello:
             self.send([HELLO, 1, {"oldest": 1, "message_max": MESSAGE_MAX, "library": "python"}])
             kind, version, said = self.receive()
@@ -123,7 +130,10 @@ class Connection:
             raise Ended from None
 
     def receive_record(self):
-        return self.take(int.from_bytes(self.take(4), "big"))
+        head = self.take(4)
+        if head == b"\x89TFC" and self.take(12)[1] == REFUSED:  # no record is as long
+            raise Refused
+        return self.take(int.from_bytes(head, "big"))
 
     def send_bytes(self, message):
         if not self.noise:

@@ -462,7 +462,8 @@ class OtherVersionTest(NodeTest):
     def test_who_is_dialed(self):
         both = "protocol version mismatch: the peer has version {}, this side 1; install the same release"
         for answer, words in ((preamble(0), both.format(0)), (preamble(9), both.format(9)),
-                              (b"", "the peer closed the connection during the handshake; either it was shutting down"),
+                              (b"", "the peer closed the connection during the handshake(?!;)"),
+                              (preamble(1)[:5] + bytes([2]) + bytes(10), "the peer refused this key: "),
                               (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the peer does not speak the libtfcluster protocol")):
             with self.subTest(answer=answer), OtherEnd(self.first_port + 1, answer):
                 run = self.start_bare("ps", "--gateway", self.address[1], "--key", "key").end()
