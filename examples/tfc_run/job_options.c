@@ -185,7 +185,7 @@ static int add_roles(tfc_job *job, const struct command_line *line)
 	return 0;
 }
 
-/* Replaces a value such as "8G" by the number of bytes; any other value stays as it is. */
+/* The number of bytes that a value such as "8G" means; NULL: none. */
 static const char *expand_bytes(const char *value, char text[32])
 {
 	static const char units[] = "KMGT";
@@ -194,31 +194,44 @@ static const char *expand_bytes(const char *value, char text[32])
 	unsigned long long number = strtoull(value, &end, 10);
 	const char *unit = *end ? strchr(units, *end) : NULL;
 	unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
-	if (!unit || end[1] || errno || *value < '0' || *value > '9' ||
+	if ((*end && (!unit || end[1])) || errno || *value < '0' || *value > '9' ||
 	    number > UINT64_MAX >> shift)
-		return value;
+		return NULL;
 	snprintf(text, 32, "%llu", number << shift);
 	return text;
+}
+
+static int set_resource(tfc_job *job, const struct option *option, const char *role,
+			const char *value)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	char text[32], path[32];
+	const char *number = strcmp(option->name, "memory") == 0 ? expand_bytes(value, text)
+								 : value;
+	if (!number)
+		return bad_value(option, value,
+				 "must be a number of bytes, which may end in K, M, G or T (powers "
+				 "of 1024), such as 8G");
+	snprintf(path, sizeof(path), "roles.%s.%s", role, option->name);
+	if (tfc_job_set(job, path, number, &error) < 0)
+		return bad_value(option, value, error.text);
+	return 0;
 }
 
 /* Sets what each task of the roles that train gets. */
 static int set_resources(tfc_job *job, const struct command_line *line)
 {
-	static const char *const names[] = {"gpus", "memory", "cpus"};
+	static const char *const names[] = {"--gpus", "--memory", "--cpus"};
 	bool does_chief_train = options_value(line, "chief") && !options_value(line, "ps");
 	bool has_others = options_value(line, "chief") || options_value(line, "ps");
 	bool has_workers = options_value(line, "worker") || options_value(line, "job") ||
 			   !has_others;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		char text[32], path[32];
-		const char *value = options_value(line, names[i]);
-		if (value && strcmp(names[i], "memory") == 0)
-			value = expand_bytes(value, text);
-		snprintf(path, sizeof(path), "roles.chief.%s", names[i]);
-		if (value && does_chief_train && set_in_job(job, path, value) < 0)
+		const struct option *option = options_find(line, names[i], strlen(names[i]), NULL);
+		const char *value = options_value(line, option->name);
+		if (value && does_chief_train && set_resource(job, option, "chief", value) < 0)
 			return -1;
-		snprintf(path, sizeof(path), "roles.worker.%s", names[i]);
-		if (value && has_workers && set_in_job(job, path, value) < 0)
+		if (value && has_workers && set_resource(job, option, "worker", value) < 0)
 			return -1;
 	}
 	return 0;

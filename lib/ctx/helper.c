@@ -7,6 +7,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -88,4 +89,21 @@ int tfc__helper_run(const char *path, char *const argv[], const struct tfc__help
 			close(copies[copied].fd);
 	return failed ? tfc__fail_errno(error, component, failed, "cannot start \"%s\"", path)
 		      : TFC_OK;
+}
+
+int tfc__helper_open_pidfd(pid_t pid, const char *program, const char *component, tfc_error *error,
+			   int *ret_fd)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (fd < 0 && errno == ENOSYS)
+		return tfc__fail(
+			error, TFC_ESYS, component, errno,
+			"cannot start \"%s\": the system call pidfd_open is missing; Linux "
+			"5.10 or newer is needed, and a sandbox or valgrind must support it",
+			program);
+	if (fd < 0)
+		return tfc__fail_errno(error, component, errno, "cannot start \"%s\": pidfd_open",
+				       program);
+	*ret_fd = fd;
+	return TFC_OK;
 }

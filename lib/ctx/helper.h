@@ -32,4 +32,11 @@ int tfc__helper_find(const tfc_ctx *ctx, const char *name, const char *component
 int tfc__helper_run(const char *path, char *const argv[], const struct tfc__helper_fd *fds,
 		    size_t count, const char *component, tfc_error *error, pid_t *ret_pid);
 
+/*
+ * Opens a descriptor that becomes readable when the process ends. `program` is what cannot be
+ * started without it. Errors: TFC_EMFILE, TFC_ENOMEM, TFC_ESYS.
+ */
+int tfc__helper_open_pidfd(pid_t pid, const char *program, const char *component, tfc_error *error,
+			   int *ret_fd);
+
 #endif

@@ -38,6 +38,10 @@ static int typos_check_list(struct typos *t, const char *key, const struct tfc__
 		return tfc__key_fail(t->where, t->error, TFC_EINVAL,
 				     "unknown placeholder {%s}; did you mean {%s}?", typo.name,
 				     typo.near);
+	if (strcmp(typo.name, "_hosts") == 0)
+		return tfc__key_fail(t->where, t->error, TFC_EINVAL,
+				     "unknown placeholder {_hosts}; the name of a role must "
+				     "precede _hosts, as in {worker_hosts}");
 	return tfc__key_fail(t->where, t->error, TFC_EINVAL,
 			     "unknown placeholder {%s}; the job has no role \"%.*s\"", typo.name,
 			     (int)(strlen(typo.name) - strlen("_hosts")), typo.name);

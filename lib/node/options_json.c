@@ -47,7 +47,7 @@ static const struct tfc__option_key node_keys[] = {
 	NODE("key-bytes", BYTES, key_bytes),
 	NODE("connection-bytes", BYTES, connection_bytes),
 	NODE("retain-jobs", COUNT, retain_jobs),
-	NODE("retain", COUNT, retain_s),
+	NODE("retain", WHOLE_SECONDS, retain_s),
 	NODE("retain-bytes", BYTES, retain_bytes),
 	NODE("log-dir", TEXT, log_dir),
 	NODE("temp-dir", TEXT, temp_dir),
@@ -307,6 +307,10 @@ static int option_read_scalar(struct reader *r, const struct tfc__option_key *ke
 		return option_read_count(text, field)
 			       ? TFC_OK
 			       : FAIL(r, "\"%s\" is not a whole number of at least 1", text);
+	case TFC__OPTION_WHOLE_SECONDS:
+		return option_read_count(text, field)
+			       ? TFC_OK
+			       : FAIL(r, "\"%s\" is not a whole number of seconds above 0", text);
 	case TFC__OPTION_SECONDS:
 		return option_read_seconds(text, field)
 			       ? TFC_OK
@@ -314,7 +318,9 @@ static int option_read_scalar(struct reader *r, const struct tfc__option_key *ke
 	case TFC__OPTION_BYTES:
 		return option_read_bytes(text, field)
 			       ? TFC_OK
-			       : FAIL(r, "\"%s\" is not a number of bytes above 0, such as 8G",
+			       : FAIL(r,
+				      "\"%s\" is not a number of bytes above 0, which may end in "
+				      "K, M, G or T (powers of 1024), such as 8G",
 				      text);
 	case TFC__OPTION_PORTS:
 		return option_read_ports(r, text, field);

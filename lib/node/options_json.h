@@ -17,13 +17,14 @@ enum tfc__option_kind {
 	TFC__OPTION_PASS_ENV, /* as TEXTS, of names of variables; "none" alone is an empty list */
 	TFC__OPTION_GROUPS,   /* groups and group_count of tfc_node_options, by name or number */
 	TFC__OPTION_COUNT,    /* uint32_t, at least 1 */
-	TFC__OPTION_SECONDS,  /* uint32_t milliseconds, at least 1 */
-	TFC__OPTION_BYTES,    /* uint64_t, at least 1: 8589934592 or "8G" */
-	TFC__OPTION_PORTS,    /* uint16_t port_first and port_last: "20000-29999" */
-	TFC__OPTION_BASE_ENV, /* uint32_t: "minimal" or "node" */
-	TFC__OPTION_STORE,    /* no field: "local" */
-	TFC__OPTION_OF_TOOL,  /* no field: true or false, for tfc_run itself */
-	TFC__OPTION_LATER,    /* no field: not in this version */
+	TFC__OPTION_WHOLE_SECONDS, /* uint32_t, at least 1 */
+	TFC__OPTION_SECONDS,       /* uint32_t milliseconds, at least 1 */
+	TFC__OPTION_BYTES,         /* uint64_t, at least 1: 8589934592 or "8G" */
+	TFC__OPTION_PORTS,         /* uint16_t port_first and port_last: "20000-29999" */
+	TFC__OPTION_BASE_ENV,      /* uint32_t: "minimal" or "node" */
+	TFC__OPTION_STORE,         /* no field: "local" */
+	TFC__OPTION_OF_TOOL,       /* no field: true or false, for tfc_run itself */
+	TFC__OPTION_LATER,         /* no field: not in this version */
 };
 
 struct tfc__option_key {

@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "ctx/helper.h"
@@ -18,8 +17,8 @@ int tfc__guard_run(struct tfc__guard *guard)
 		code = tfc__helper_find(guard->ctx, "tfc-shim", "proc", error, &shim);
 	if (code == TFC_OK && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		code = tfc__fail_errno(error, "proc", errno, "cannot create the guard's socket");
-	if (code == TFC_OK && (pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0)) < 0)
-		code = tfc__fail_errno(error, "proc", errno, "cannot start \"%s\"", program);
+	if (code == TFC_OK)
+		code = tfc__helper_open_pidfd(getpid(), program, "proc", error, &pidfd);
 	if (code == TFC_OK) {
 		char *const argv[] = {(char *)"tfc-guard", shim, NULL};
 		const struct tfc__helper_fd fds[] = {{ends[1], TFC__GUARD_HOST},

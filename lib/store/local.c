@@ -10,7 +10,6 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,23 +55,24 @@ static int local_store_run_helper(struct local_store *local, const char *program
 	char owner[16];
 	snprintf(owner, sizeof(owner), "%d", (int)getpid());
 	char *const argv[] = {(char *)PROGRAM, local->path, owner, NULL};
-	int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-	int unsent = pidfd < 0 ? -1 : memfd_create(PROGRAM, MFD_CLOEXEC);
-	const struct tfc__helper_fd fds[] = {{socket, TFC__STORE_SOCKET},
-					     {pidfd, TFC__STORE_PIDFD},
-					     {unsent, TFC__STORE_UNSENT}};
-	int code = unsent < 0
-			   ? tfc__fail_errno(error, "store", errno, "cannot start \"%s\"", program)
-			   : tfc__helper_run(program, argv, fds, 3, "store", error, &local->pid);
+	int pidfd = -1, unsent = -1;
+	int code = tfc__helper_open_pidfd(getpid(), program, "store", error, &pidfd);
+	if (code == TFC_OK && (unsent = memfd_create(PROGRAM, MFD_CLOEXEC)) < 0)
+		code = tfc__fail_errno(error, "store", errno, "cannot start \"%s\"", program);
+	if (code == TFC_OK) {
+		const struct tfc__helper_fd fds[] = {{socket, TFC__STORE_SOCKET},
+						     {pidfd, TFC__STORE_PIDFD},
+						     {unsent, TFC__STORE_UNSENT}};
+		code = tfc__helper_run(program, argv, fds, 3, "store", error, &local->pid);
+	}
 	if (pidfd >= 0)
 		close(pidfd);
 	if (unsent >= 0)
 		tfc__fd_note(local->ctx, &local->unsent, unsent);
 	if (code < 0)
 		return code;
-	pidfd = (int)syscall(SYS_pidfd_open, local->pid, 0);
-	if (pidfd < 0) {
-		code = tfc__fail_errno(error, "store", errno, "cannot watch " PROGRAM);
+	code = tfc__helper_open_pidfd(local->pid, program, "store", error, &pidfd);
+	if (code < 0) {
 		kill(local->pid, SIGKILL);
 		waitpid(local->pid, NULL, 0);
 		return code;

@@ -6,13 +6,18 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -363,6 +368,64 @@ static void a_missing_guard_is_an_error_of_the_call(void **state)
 	assert_int_equal(folder_count_fds(), fds);
 }
 
+/* As a kernel before Linux 5.3, or a tool that emulates one. */
+static bool hide_pidfd_open(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+#define NO_FILTER 77
+
+static void on_no_event(void *user, const tfc_process_event *event)
+{
+}
+
+/* In a process of its own, because a filter stays. Returns its exit status. */
+static int spawn_without_pidfd_open(void)
+{
+	const char *argv[] = {"/bin/true", NULL};
+	tfc_ctx_options ctx_options = TFC_CTX_OPTIONS_INIT;
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	tfc_process *process;
+	tfc_ctx *ctx;
+	ctx_options.helper_dir = getenv("TFC_HELPER_DIR");
+	if (!hide_pidfd_open() || tfc_ctx_new(&ctx_options, NULL, &ctx) < 0)
+		return NO_FILTER;
+	options.argv = argv;
+	int code = tfc_process_spawn(ctx, &options, on_no_event, NULL, &process);
+	const char *text = tfc_ctx_error(ctx)->text;
+	bool is_reported = code == TFC_ESYS && strncmp(text, "cannot start \"", 14) == 0 &&
+			   strstr(text,
+				  "tfc-guard\": the system call pidfd_open is missing; Linux 5.10 "
+				  "or newer is needed, and a sandbox or valgrind must support it");
+	if (!is_reported)
+		print_error("%d: %s\n", code, text);
+	tfc_ctx_free(ctx);
+	return is_reported ? 0 : 1;
+}
+
+static void a_kernel_that_is_too_old_is_an_error_of_the_call(void **state)
+{
+	int status;
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(spawn_without_pidfd_open());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == NO_FILTER)
+		skip();
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -377,6 +440,7 @@ int main(void)
 		cmocka_unit_test(a_shim_has_its_lifeline_once),
 		cmocka_unit_test(the_program_is_found_through_its_own_path),
 		cmocka_unit_test(a_missing_guard_is_an_error_of_the_call),
+		cmocka_unit_test(a_kernel_that_is_too_old_is_an_error_of_the_call),
 	};
 	return cmocka_run_group_tests_name("proc_start", tests, NULL, NULL);
 }

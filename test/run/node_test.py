@@ -600,7 +600,9 @@ class RefusedTest(NodeTest):
                 (["--store", "etcd:http://h"], "etcd is not supported by this version"),
                 (["--store", "disk"], '--store: unknown store "disk"; use "local"'),
                 (["--slots", "many"], '--slots: "many" is not a whole number of at least 1$'),
-                (["--memory", "4X"], '--memory: "4X" is not a number of bytes above 0, such as 8G$'),
+                (["--memory", "4X"], '--memory: "4X" is not a number of bytes above 0, which may end in K, M, G or T '
+                 r'\(powers of 1024\), such as 8G$'),
+                (["--retain", "7d"], '--retain: "7d" is not a whole number of seconds above 0$'),
                 (["--gpus", "atuo"], 'gpus: "atuo" is not a GPU; did you mean auto\\?$'),
                 (["--lease", "0"], '--lease: "0" is not a number of seconds above 0$'),
                 *((["--" + name, "0"], f'--{name}: "0" is not a .* (above 0|at least 1)') for name in BOUNDS),

@@ -19,7 +19,7 @@ BAD = [
     (["local", "--label", "a", "true"],
      '--label a: placement.labels[]: must be NAME=value, not "a"'),
     (["local", "--gpus", "-1", "true"],
-     "roles.worker.gpus: must be a whole number from 0 to 1024, not -1"),
+     "--gpus -1: roles.worker.gpus: must be a whole number from 0 to 1024, not -1"),
     (["local", "--spares", "1", "true"], "--spares is not supported by this version"),
     (["local", "--preload", "os", "true"], "--preload is not supported by this version"),
     (["local"], "program missing; usage: tfc_run local [OPTIONS] [--] PROGRAM [ARG...]"),
@@ -61,15 +61,18 @@ BAD = [
     (["local", "--abort-grace", "soon", "true"],
      '--abort-grace soon: abort_grace_s: must be "auto" or a number of seconds from 0 to '
      '1000000000, not "soon"'),
-    (["local", "--cpus", "-1", "true"], "roles.worker.cpus: must be a number from 0 to 100000, not -1"),
+    (["local", "--cpus", "-1", "true"], "--cpus -1: roles.worker.cpus: must be a number from 0 to 100000, not -1"),
     (["local", "--cpus", "0.001", "true"], "roles.worker.cpus: must be 0 or at least 0.01"),
     (["local", "--memory", "1000000T", "true"],
-     "roles.worker.memory: must be a whole number from 0 to 1000000000000000000, "
+     "--memory 1000000T: roles.worker.memory: must be a whole number from 0 to 1000000000000000000, "
      "not 1099511627776000000"),
-    (["local", "--chief", "--memory", "-1", "true"],
-     "roles.chief.memory: must be a whole number from 0 to 1000000000000000000, not -1"),
-    (["local", "--memory", "8X", "true"],
-     'roles.worker.memory: must be a whole number from 0 to 1000000000000000000, not "8X"'),
+    *((["local", *role, "--memory", value, "true"],
+       f"--memory {value}: must be a number of bytes, which may end in K, M, G or T (powers of 1024), such as 8G")
+      for role, value in (([], "8GB"), (["--chief"], "-1"), ([], "8X"), ([], "99999999T"), ([], "8 G"))),
+    (["local", "--gpus", "2x", "true"],
+     '--gpus 2x: roles.worker.gpus: must be a whole number from 0 to 1024, not "2x"'),
+    (["local", "true", "{_hosts}"],
+     "argv[1]: unknown placeholder {_hosts}; the name of a role must precede _hosts, as in {worker_hosts}"),
     (["local", "--secret-env", "A=b", "true"],
      "--secret-env: must be a name; the value comes from the environment"),
     (["local", "--secret-env", "TFC_NO_SUCH", "true"],

@@ -125,7 +125,9 @@ static void an_error_names_the_key_and_its_line(void **state)
 		{"{\"slots\":null}", NULL, "slots: must be a string or a number", TFC_EINVAL},
 		{"{\"name\":\"\"}", NULL, "name: must not be empty", TFC_EINVAL},
 		{"{\"memory\":\"20000000T\"}", NULL,
-		 "memory: \"20000000T\" is not a number of bytes above 0, such as 8G", TFC_EINVAL},
+		 "memory: \"20000000T\" is not a number of bytes above 0, "
+		 "which may end in K, M, G or T (powers of 1024), such as 8G",
+		 TFC_EINVAL},
 		{"{\"lease\":-1}", NULL, "lease: \"-1\" is not a number of seconds above 0",
 		 TFC_EINVAL},
 		{"{\"ports\":\"9-8\"}", NULL, "ports: \"9-8\" is reversed", TFC_EINVAL},
