@@ -6,6 +6,7 @@
  * leader, and no ps runs the coordination service).
  */
 #include "base/fail.h"
+#include "base/text.h"
 #include "spec/ranks.h"
 #include "spec/spec.h"
 
@@ -14,41 +15,25 @@
 
 #define NAME_MAX_LEN 24
 
-/* The Levenshtein distance, ignoring case. */
-static size_t task_type_distance(const char *a, const char *b)
-{
-	size_t row[NAME_MAX_LEN + 1], a_len = strlen(a), b_len = strlen(b);
-	for (size_t j = 0; j <= b_len; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= a_len; i++) {
-		size_t diagonal = row[0];
-		row[0] = i;
-		for (size_t j = 1; j <= b_len; j++) {
-			bool is_same = tolower((unsigned char)a[i - 1]) == b[j - 1];
-			size_t here = diagonal + !is_same;
-			here = row[j] + 1 < here ? row[j] + 1 : here;
-			here = row[j - 1] + 1 < here ? row[j - 1] + 1 : here;
-			diagonal = row[j];
-			row[j] = here;
-		}
-	}
-	return row[b_len];
-}
-
 const char *tfc__rules_similar_type(const char *name)
 {
 	static const char *const others[][2] = {
 		{"master", "chief"},       {"coordinator", "chief"},    {"parameter_server", "ps"},
 		{"parameterserver", "ps"}, {"parameter_servers", "ps"}, {"eval", "evaluator"},
 	};
-	if (strlen(name) > NAME_MAX_LEN)
+	char lower[NAME_MAX_LEN + 1];
+	size_t len = strlen(name);
+	if (len > NAME_MAX_LEN)
 		return NULL;
+	for (size_t i = 0; i <= len; i++)
+		lower[i] = (char)tolower((unsigned char)name[i]);
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (task_type_distance(name, others[i][0]) == 0)
+		if (strcmp(lower, others[i][0]) == 0)
 			return others[i][1];
 	for (int type = 0; type < TFC__TYPE_COUNT; type++) {
 		const char *known = tfc__task_type_name((enum tfc__task_type)type);
-		if (task_type_distance(name, known) <= (strlen(known) > 2 ? 2U : 1U))
+		size_t known_len = strlen(known);
+		if (tfc__edit_distance(lower, len, known, known_len) <= (known_len > 2 ? 2U : 1U))
 			return known;
 	}
 	return NULL;

@@ -25,6 +25,8 @@ static void task_types_that_tensorflow_does_not_know_are_refused(void **state)
 		{"cheif", "chief"},
 		{"PS", "ps"},
 		{"pss", "ps"},
+		{"sp", "ps"},
+		{"wroekr", "worker"},
 		{"parameter_server", "ps"},
 		{"eval", "evaluator"},
 		{"evaluater", "evaluator"},
