@@ -195,16 +195,22 @@ static const char *graph_error_reason(char *const *lines)
 	return NULL;
 }
 
+/* TensorFlow puts "{{function_node NAME}} " in front of the message; NAME may be longer than it. */
 static void exception_copy(char *const *lines, int prefix, char ret_line[TFC__ERROR_LINE_SIZE])
 {
 	static const char graph_error[] = ": Graph execution error:";
 	const char *line = lines[0] + prefix, *reason = NULL;
+	const char *node = strstr(line, ": {{function_node ");
+	const char *message = node ? strstr(node, "}} ") : NULL;
 	size_t len = strlen(line), tail = strlen(graph_error);
 	if (len > tail && strcmp(line + len - tail, graph_error) == 0)
 		reason = graph_error_reason(lines + 1);
 	if (reason)
 		snprintf(ret_line, TFC__ERROR_LINE_SIZE, "%.*s: %s", (int)(len - tail), line,
 			 reason);
+	else if (message)
+		snprintf(ret_line, TFC__ERROR_LINE_SIZE, "%.*s: %s", (int)(node - line), line,
+			 message + strlen("}} "));
 	else
 		snprintf(ret_line, TFC__ERROR_LINE_SIZE, "%s", line);
 }

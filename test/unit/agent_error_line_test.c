@@ -186,6 +186,14 @@ static const struct {
 	 TFC__ERROR_LAST, "ValueError: bad row 7"},
 	{"multiprocessing.Process", "Process Process-1:\n" HEADER FRAME "ValueError: bad row 7\n",
 	 TFC__ERROR_LAST, "ValueError: bad row 7"},
+	{"a TensorFlow operation that names its function first",
+	 HEADER FRAME
+	 "tensorflow.python.framework.errors_impl.NotFoundError: {{function_node "
+	 "__wrapped__IteratorGetNext_output_types_2_device_/job:localhost/replica:0/task:0/"
+	 "device:CPU:0}} Failed to get tasks: Unknown iteration client id 3003.\n",
+	 TFC__ERROR_LAST,
+	 "tensorflow.python.framework.errors_impl.NotFoundError: Failed to get tasks: Unknown "
+	 "iteration client id 3003."},
 	{"a header alone", HEADER, TFC__ERROR_LAST, ""},
 	{"a header alone, after a line", "loading\n" HEADER, TFC__ERROR_LAST, "loading"},
 	{"a header alone with torchrun's prefix",
