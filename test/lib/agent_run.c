@@ -21,8 +21,9 @@
 #include "folder.h"
 #include "proc_run.h"
 
-#define JOB                                                                                       \
-	"{\"argv\": [\"%s\", \"deaf\", \"begin\", \"%s\", \"wait\"], \"grace_s\": 1, \"roles\": " \
+#define JOB                                                                            \
+	"{\"argv\": [\"%s\", \"deaf\", \"begin\", \"%s\", \"wait\"], \"grace_s\": 1, " \
+	"\"stall_s\": 0, \"roles\": "                                                  \
 	"{\"worker\": {\"count\": 1, \"ready\": \"started\"}}}"
 
 /* ---- one incarnation of a node */
