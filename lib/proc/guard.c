@@ -85,6 +85,7 @@ static void guard_finish(struct tfc__guard *guard)
 	if (tfc__guard_has_groups(guard))
 		guard_clear_groups(guard->ctx);
 	tfc__guard_report_all_lost(guard);
+	tfc__guard_unpark(&guard->releasing);
 	tfc__guard_reap(guard);
 	tfc__list_remove(&guard->link);
 	tfc__guard_free(guard);
@@ -134,6 +135,11 @@ static void guard_begin_end(struct tfc__work *work)
 	tfc__timer_set(&guard->patience, tfc__now() + PATIENCE_INTERVAL_MS * TFC__MS);
 }
 
+bool tfc__guard_is_exiting(const struct tfc__guard *guard)
+{
+	return guard->is_dead && guard->pidfd.ctx;
+}
+
 void tfc__guard_died(struct tfc__guard *guard)
 {
 	if (guard->is_dead)
@@ -150,7 +156,8 @@ void tfc__guard_died(struct tfc__guard *guard)
 	tfc__timer_cancel(&guard->heartbeat);
 	tfc__guard_drop_queue(guard);
 	tfc__guard_unpark(&guard->parked);
-	tfc__guard_unpark(&guard->releasing);
+	if (!tfc__guard_is_exiting(guard))
+		tfc__guard_unpark(&guard->releasing);
 	tfc__guard_lose_ports(guard);
 	tfc__work_schedule(&guard->end);
 	tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "the guard (process %d) has died",
@@ -164,6 +171,7 @@ static void guard_on_death(struct tfc__io *io, uint32_t events)
 	struct tfc__guard *guard = tfc__container_of(io, struct tfc__guard, pidfd);
 	tfc__io_close(io);
 	tfc__guard_reap(guard);
+	tfc__guard_unpark(&guard->releasing);
 	if (guard->are_shims_ended) {
 		guard_finish(guard);
 	} else if (!guard->is_dead) {

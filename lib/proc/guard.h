@@ -85,7 +85,8 @@ struct tfc__guard {
 	uint32_t pings, pongs;
 	uint32_t release_ping;      /* the ping whose response confirms `pinged_releases` */
 	uint32_t pinged_releases;   /* the releases that were sent before it */
-	struct tfc__link releasing; /* works that wait for that, by their own links */
+	struct tfc__link releasing; /* works that wait for that, or for the exit of a dead guard,
+				       by their own links */
 	uint32_t serial;
 	uint32_t count; /* processes in the table */
 	uint32_t capacity;
@@ -149,6 +150,8 @@ void tfc__guard_unpark(struct tfc__link *parked); /* schedules the works */
 
 /* The guard is dead: its processes and ports are notified, in dispatch. */
 void tfc__guard_died(struct tfc__guard *guard);
+/* The kernel closes an exiting guard's socket before the ports that the guard holds. */
+bool tfc__guard_is_exiting(const struct tfc__guard *guard);
 
 /* Takes ownership of the guard's pidfd and watches it, so that the dead guard is reaped. */
 void tfc__guard_watch(struct tfc__guard *guard, int pidfd);

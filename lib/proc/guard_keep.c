@@ -118,23 +118,45 @@ int tfc__guard_keep(tfc_ctx *ctx, tfc_port_hold *hold)
 	return code;
 }
 
+static struct tfc__guard *guard_find_exiting(const struct tfc__guards *guards)
+{
+	TFC__LIST_EACH (link, &guards->dead) {
+		struct tfc__guard *guard = tfc__container_of(link, struct tfc__guard, link);
+		if (tfc__guard_is_exiting(guard))
+			return guard;
+	}
+	return NULL;
+}
+
+/* Sends a ping behind the releases. False: nothing is to be awaited, or the ping was not sent. */
+static bool guard_ping_releases(struct tfc__guard *guard)
+{
+	if (guard->confirmed == guard->releases)
+		return false;
+	if (guard->pinged_releases == guard->releases)
+		return true;
+	if (tfc__guard_ping(guard) < 0)
+		return guard->is_dead;
+	guard->pinged_releases = guard->releases;
+	guard->release_ping = guard->pings;
+	return true;
+}
+
 bool tfc__guard_await_releases(tfc_ctx *ctx, struct tfc__work *work)
 {
 	struct tfc__guards *guards = tfc__ctx_slot(ctx, TFC__SLOT_GUARDS);
-	struct tfc__guard *guard = guards ? guards->current : NULL;
-	if (!guard || guard->confirmed == guard->releases)
-		return false;
-	if (guard->pinged_releases != guard->releases) {
-		if (tfc__guard_ping(guard) < 0 && !guard->is_dead)
+	struct tfc__guard *guard = guards ? guard_find_exiting(guards) : NULL;
+	if (!guard) {
+		guard = guards ? guards->current : NULL;
+		if (!guard || !guard_ping_releases(guard))
 			return false;
-		if (guard->is_dead) {
-			tfc__work_schedule(work);
-			return true;
-		}
-		guard->pinged_releases = guard->releases;
-		guard->release_ping = guard->pings;
+	}
+	if (guard->is_dead && !tfc__guard_is_exiting(guard)) {
+		tfc__work_schedule(work);
+		return true;
 	}
 	tfc__list_append(&guard->releasing, &work->link);
-	tfc__guard_expect(guard);
+	if (!guard->is_dead)
+		tfc__guard_expect(guard);
 	return true;
 }

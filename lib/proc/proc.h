@@ -36,8 +36,8 @@ int tfc__guard_keep(tfc_ctx *ctx, tfc_port_hold *hold);
 
 /*
  * Whether the guard may not have handled all releases yet. If so, `work`, which must not be
- * scheduled, is parked until the guard has handled them or is dead; tfc__work_cancel unparks it. A
- * port whose task is not reaped is still held then.
+ * scheduled, is parked until the guard has handled them or has exited; tfc__work_cancel unparks it.
+ * A port whose task is not reaped is still held then.
  */
 bool tfc__guard_await_releases(tfc_ctx *ctx, struct tfc__work *work);
 

@@ -9,12 +9,15 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent_order.h"
 #include "leaks.h"
 #include "proc/proc.h"
+#include "proc/protocol.h"
 #include "proc_run.h"
 #include "sockets.h"
 
@@ -38,7 +41,7 @@ static void on_agent(void *user, const struct tfc__task_event *event)
 /* The first of two that nobody has. */
 static uint16_t free_ports(void)
 {
-	for (uint16_t port = (uint16_t)(32000 + getpid() % 400 * 2); port < 32768; port += 2) {
+	for (uint16_t port = (uint16_t)(32000 + getpid() % 300 * 2); port < 32768; port += 2) {
 		int one = test_bind("::", port, TEST_PLAIN);
 		int other = test_bind("::", (uint16_t)(port + 1), TEST_PLAIN);
 		if (one >= 0)
@@ -150,6 +153,26 @@ static void a_guard_that_dies_has_released_all(void **state)
 	finish(&holder);
 }
 
+/* The kernel closes the guard's socket before its ports. Here a long time passes between the two. */
+static void a_guard_that_is_exiting_still_holds_its_ports(void **state)
+{
+	struct holder holder;
+	pid_t guard = hold_again_behind_a_stopped_guard(&holder, true);
+	int pidfd = (int)syscall(SYS_pidfd_open, guard, 0);
+	int guard_socket = (int)syscall(SYS_pidfd_getfd, pidfd, TFC__GUARD_HOST, 0);
+	assert_int_equal(shutdown(guard_socket, SHUT_RDWR), 0);
+	close(guard_socket);
+	close(pidfd);
+	while (tfc__guard_pid(holder.ctx) == guard)
+		assert_true(tfc_ctx_run(holder.ctx, 5000) >= 0);
+	assert_true(tfc_ctx_run(holder.ctx, 50) >= 0);
+	if (holder.failed)
+		fail_msg("%s", holder.text);
+	kill(guard, SIGKILL); /* the host may have done so already */
+	await_both(&holder);
+	finish(&holder);
+}
+
 static void who_waits_for_a_release_may_end(void **state)
 {
 	struct holder holder;
@@ -174,6 +197,7 @@ int main(void)
 		cmocka_unit_test(a_fixed_port_that_was_released_can_be_held_again_at_once),
 		cmocka_unit_test(the_last_ports_of_a_pool_can_be_held_again_at_once),
 		cmocka_unit_test(a_guard_that_dies_has_released_all),
+		cmocka_unit_test(a_guard_that_is_exiting_still_holds_its_ports),
 		cmocka_unit_test(who_waits_for_a_release_may_end),
 	};
 	return cmocka_run_group_tests_name("agent: released ports", tests, NULL, NULL);
