@@ -153,7 +153,8 @@ static void a_guard_that_dies_has_released_all(void **state)
 	finish(&holder);
 }
 
-/* The kernel closes the guard's socket before its ports. Here a long time passes between the two. */
+/* The kernel closes the guard's socket before its ports. Here a long time passes between the two.
+ */
 static void a_guard_that_is_exiting_still_holds_its_ports(void **state)
 {
 	struct holder holder;
