@@ -75,8 +75,7 @@ static int check_context(struct reader *reader, const char *parent, json_t *cont
 	json_t *value;
 	if (!json_is_object(context))
 		return reader_refuse(reader, "must be an object");
-	if (!json_object_get(context, "gateway"))
-		return reader_refuse(reader, "has no gateway");
+	const struct reader at_context = *reader;
 	json_object_foreach(context, name, value)
 	{
 		reader_enter(reader, parent, name);
@@ -85,6 +84,8 @@ static int check_context(struct reader *reader, const char *parent, json_t *cont
 		if (check_context_text(reader, value) < 0)
 			return -1;
 	}
+	if (!json_object_get(context, "gateway"))
+		return reader_refuse(&at_context, "has no gateway");
 	return 0;
 }
 

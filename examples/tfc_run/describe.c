@@ -5,6 +5,7 @@
 
 #include "client.h"
 #include "options.h"
+#include "output.h"
 #include "table.h"
 
 /* `text`, or "-" for an empty one. */
@@ -78,6 +79,14 @@ static void describe_more(const tfc_job_info *job, struct text *text)
 	}
 }
 
+static void describe_time(const char *name, uint64_t time_ns, struct text *text)
+{
+	char time[TIME_SIZE];
+	time_text(time_ns, time);
+	if (time_ns)
+		text_add_line(text, "%-11s %s", name, time);
+}
+
 static int print_description(void *user, const tfc_reply *reply)
 {
 	const tfc_job_info *job = reply->job;
@@ -90,7 +99,12 @@ static int print_description(void *user, const tfc_reply *reply)
 	text_add_line(&text, "%-11s %s", "state", tfc_job_state_name(job->state));
 	if (*job->text)
 		text_add_line(&text, "%-11s %s", "", job->text);
+	if (job_has_ended(job))
+		text_add_line(&text, "%-11s %d", "exit status", job->exit_status);
 	text_add_line(&text, "%-11s %s", "age", age);
+	describe_time("submitted", job->submitted_ns, &text);
+	describe_time("started", job->started_ns, &text);
+	describe_time("ended", job->ended_ns, &text);
 	text_add_line(&text, "%-11s %u", "generation", job->generation);
 	text_add_line(&text, "%-11s %s (epoch %llu)", "maintainer", job->maintainer,
 		      (unsigned long long)job->epoch);

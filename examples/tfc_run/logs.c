@@ -17,9 +17,9 @@ struct logs {
 static int set_since(void *target, const struct option *option, const char *value)
 {
 	static const struct {
-		char letter;
+		const char *name;
 		double seconds;
-	} units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+	} units[] = {{"ms", 0.001}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
 	struct logs *logs = target;
 	char *end;
 	double number = strtod(value, &end);
@@ -27,15 +27,15 @@ static int set_since(void *target, const struct option *option, const char *valu
 		logs->follow.cursor = value;
 		return 0;
 	}
-	for (size_t i = 0; i < 4; i++) {
-		if (end == value || end[0] != units[i].letter || end[1] || !(number >= 0) ||
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (end == value || strcmp(end, units[i].name) != 0 || !(number >= 0) ||
 		    number * units[i].seconds > 1e9)
 			continue;
 		logs->follow.since_ns = wall_ns() - (uint64_t)(number * units[i].seconds * 1e9);
 		return 0;
 	}
 	return bad_value(option, value,
-			 "must be a duration such as 30s, 5m, 2h or 1d, or a cursor");
+			 "must be a duration such as 500ms, 30s, 5m, 2h or 1d, or a cursor");
 }
 
 static const struct option table[] = {

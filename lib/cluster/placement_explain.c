@@ -230,6 +230,10 @@ static int explain_wanted(const struct explain *explain, uint32_t node)
 						   ? explain_member(explain, node)
 						   : NULL;
 	const char *name = member ? member->name : "?";
+	if (member && member->state == TFC_MEMBER_DOWN && !member->was_reached)
+		return WAIT(explain->error,
+			    "%s must run on node %s, which has not been reached yet", explain->task,
+			    name);
 	if (!member || member->state != TFC_MEMBER_ALIVE)
 		return WAIT(explain->error, "%s must run on node %s, which is %s", explain->task,
 			    name, member ? tfc_member_state_name(member->state) : "not a member");

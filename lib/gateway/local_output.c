@@ -267,7 +267,7 @@ void tfc__missing_report(struct local_sub *sub, struct followed *task,
 		.time_ns = end->time_ns,
 		.cursor = tfc__lines_cursor(&task->lines),
 	};
-	snprintf(text, sizeof(text), "missing output: it is on node %.60s, which is down",
+	snprintf(text, sizeof(text), "missing output: it is on node %.60s, which is unreachable",
 		 tfc__followed_node(sub, task));
 	task->is_missed = true;
 	tfc__local_report_line(sub, task, &line, text);

@@ -25,6 +25,7 @@ struct tfc__member {
 	char *node_id;     /* pinned, or NULL */
 	uint32_t state;    /* enum tfc_member_state */
 	uint64_t since_ns; /* when the state began, tfc__now */
+	bool was_reached;  /* it was alive since it was added */
 	bool is_self;
 	bool is_draining; /* receives no new tasks */
 	bool is_out;      /* removed; the row stays until the removal has been reported */

@@ -238,8 +238,13 @@ void tfc__members_set_state(struct tfc__members *members, struct tfc__member_row
 		return;
 	row->member.state = state;
 	row->member.since_ns = tfc__now();
-	tfc__log(members->ctx, TFC_LOG_INFO, "member", row->member.name, "is %s",
-		 tfc_member_state_name(state));
+	row->member.was_reached |= state == TFC_MEMBER_ALIVE;
+	if (state == TFC_MEMBER_DOWN && !row->member.was_reached)
+		tfc__log(members->ctx, TFC_LOG_INFO, "member", row->member.name,
+			 "has not been reached yet");
+	else
+		tfc__log(members->ctx, TFC_LOG_INFO, "member", row->member.name, "is %s",
+			 tfc_member_state_name(state));
 	tfc__members_note(members, row, TFC__MEMBER_CHANGED);
 }
 

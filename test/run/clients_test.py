@@ -165,6 +165,21 @@ class CommandsTest(ClientsTest):
             self.assertRegex(text, pattern)
         self.ask("stop", "--kill", "--wait", job)
 
+    def test_describe_shows_how_and_when_a_job_ended(self):
+        job = self.start_job("exit 3", "--restart-on", "never")
+        self.assertEqual(self.ask("attach", job).status, 3)
+        text = self.ask("describe", job).out.decode()
+        moment = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z"
+        for pattern in ("state +failed\n", "exit status +3\n", f"submitted +{moment}\n", f"started +{moment}\n",
+                        f"ended +{moment}\n"):
+            self.assertRegex(text, "(?m)^" + pattern)
+        running = self.start_job("exec sleep 100")
+        self.await_ready(running)
+        text = self.ask("describe", running).out.decode()
+        self.assertRegex(text, f"(?m)^started +{moment}\n")
+        self.assertNotRegex(text, "(?m)^(exit status|ended) ")
+        self.ask("stop", "--kill", "--wait", running)
+
     def test_describe_blames_nobody_who_was_stopped(self):
         job = self.start_job("[ $TFC_ATTEMPT$TFC_TASK_INDEX != 11 ] || kill -9 $$; exec sleep 100",
                              "--worker", "2", "--scope", "group")
@@ -231,6 +246,8 @@ class CommandsTest(ClientsTest):
             self.assertEqual(len(rest), 83 - i)
         self.assertEqual(len(self.ask("logs", job, "--since", "1h").lines()), 80)
         self.assertEqual(self.ask("logs", job, "--since", "0s").lines(), [])
+        self.assertEqual(len(self.ask("logs", job, "--since", "3600000ms").lines()), 80)
+        self.assertEqual(self.ask("logs", job, "--since", "0ms").lines(), [])
         self.assert_said(self.ask("logs", job, "--since", "yesterday"), "must be a duration")
         for more in ([], ["-f"]):
             self.assert_said(self.ask("logs", job, "worker/2", *more), f'{job} has no task "worker/2"')

@@ -115,6 +115,8 @@ class ContextsTest(clients_test.ClientsTest):
                 ('{"contexts":\n[]}', ":1: contexts: must be an object"),
                 ('{"contexts": {\n"a": "unix:x"}}', ":2: contexts.a: must be an object"),
                 ('{"contexts": {"b": {"gateway": "unix:b"},\n"a": {}}}', ":2: contexts.a: has no gateway"),
+                ('{"contexts": {"b":\n{"gatway": "unix:b"}}}', ":2: contexts.b.gatway: unknown key; did you mean gateway?"),
+                ('{"contexts": {"b": {\n"key": "unix:b"}}}', ":1: contexts.b: has no gateway"),
                 ('{"contexts": {"a": {"gateway": "key",\n"key": "gatewy",\n"gatewy": "x"}}}',
                  ":3: contexts.a.gatewy: unknown key; did you mean gateway?"),
                 ('{"contexts": {"a": {"gateway": "key",\n"key" :\n""}}}',

@@ -26,6 +26,16 @@ class VerboseTest(clients_test.ClientsTest):
         self.await_log("a", f"{job}: resumed in epoch 2; the job was (running|restarting|starting)")
         self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
 
+    def test_a_node_that_was_never_up_is_not_down(self):
+        for node in self.nodes.values():
+            node.process.terminate()
+            node.end()
+        self.nodes["a"] = self.node("a")
+        self.await_log("a", "b: has not been reached yet")
+        self.nodes["b"] = self.node("b")
+        self.await_log("a", "b: is alive")
+        self.assertNotIn(b"b: is down", self.nodes["a"].err)
+
     def test_a_node_that_drops_out_for_a_moment_loses_its_tasks(self):
         job = self.start_job("sleep 600", "--worker", "2", "--restart", "5")
         self.await_ready(job, 2)

@@ -429,7 +429,10 @@ static void a_node_with_the_data_that_cannot_is_named(void **state)
 		struct tfc__member member;
 		const char *sentence;
 	} cases[] = {
-		{{.state = TFC_MEMBER_DOWN}, "worker/1 must run on node n1, which is down"},
+		{{.state = TFC_MEMBER_DOWN, .was_reached = true},
+		 "worker/1 must run on node n1, which is down"},
+		{{.state = TFC_MEMBER_DOWN},
+		 "worker/1 must run on node n1, which has not been reached yet"},
 		{{.state = TFC_MEMBER_ALIVE, .is_draining = true},
 		 "worker/1 must run on node n1, which is drained"},
 		{{.state = TFC_MEMBER_ALIVE, .slots = 1},
