@@ -31,7 +31,7 @@ class TorchStart(Bench):
         with tempfile.TemporaryDirectory() as directory:
             begin = time.monotonic()
             subprocess.run([*launcher, PROGRAM, directory], check=True, capture_output=True,
-                           env=self.environ, timeout=120)
+                           env=dict(self.environ, TMPDIR=directory), timeout=120)
             times = []
             for rank in ("0", "1"):
                 with open(os.path.join(directory, rank)) as file:
