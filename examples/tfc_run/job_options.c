@@ -127,7 +127,9 @@ const struct option job_options[] = {
 	{"isolation", "I", "how a task's processes are found: auto, plain, cgroup or pidns (auto)",
 	 KEY("isolation")},
 	{"gpus", "N", "GPUs for each worker, and for the chief of a job without --ps (0)"},
-	{"memory", "BYTES", "memory for each of the same tasks, such as 8G (0: no limit)"},
+	{"memory", "BYTES", "memory to reserve for each of the same tasks, such as 8G (0)"},
+	{"memory-limit", "LIMIT",
+	 "memory that each may use: BYTES, auto (what is reserved, where the kernel can) or false"},
 	{"cpus", "N", "CPU time for each of the same tasks, in CPUs, such as 1.5 (0: no limit)"},
 	{"label", "K=V", "a label that a node must have", KEY("placement.labels[]")},
 	{"placement", "P", "spread tasks over the nodes, pack them on few, or follow an upstream",
@@ -206,13 +208,16 @@ static int set_resource(tfc_job *job, const struct option *option, const char *r
 {
 	tfc_error error = TFC_ERROR_INIT;
 	char text[32], path[32];
-	const char *number = strcmp(option->name, "memory") == 0 ? expand_bytes(value, text)
-								 : value;
+	bool is_memory = strcmp(option->name, "memory") == 0;
+	bool is_limit = strcmp(option->name, "memory-limit") == 0;
+	const char *number = is_memory || is_limit ? expand_bytes(value, text) : value;
+	if (!number && is_limit) /* "auto" or "false"; the job refuses others */
+		number = value;
 	if (!number)
 		return bad_value(option, value,
 				 "must be a number of bytes, which may end in K, M, G or T (powers "
 				 "of 1024), such as 8G");
-	snprintf(path, sizeof(path), "roles.%s.%s", role, option->name);
+	snprintf(path, sizeof(path), "roles.%s.%s", role, is_limit ? "memory_limit" : option->name);
 	if (tfc_job_set(job, path, number, &error) < 0)
 		return bad_value(option, value, error.text);
 	return 0;
@@ -221,7 +226,7 @@ static int set_resource(tfc_job *job, const struct option *option, const char *r
 /* Sets what each task of the roles that train gets. */
 static int set_resources(tfc_job *job, const struct command_line *line)
 {
-	static const char *const names[] = {"--gpus", "--memory", "--cpus"};
+	static const char *const names[] = {"--gpus", "--memory", "--memory-limit", "--cpus"};
 	bool does_chief_train = options_value(line, "chief") && !options_value(line, "ps");
 	bool has_others = options_value(line, "chief") || options_value(line, "ps");
 	bool has_workers = options_value(line, "worker") || options_value(line, "job") ||

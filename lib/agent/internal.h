@@ -215,6 +215,7 @@ struct tfc__agent_job {
 	uint32_t inspection;     /* the number of the last INSPECT */
 	struct tfc__work inspected;
 	bool is_plan;
+	bool is_memory_reported;    /* that the memory of a task is not limited */
 	struct tfc__bundle *bundle; /* NULL: the job has none */
 	struct tfc__observer bundle_waiter;
 	tfc_process *removing; /* removes the unpacked directories after the job's end */

@@ -204,6 +204,18 @@ static void attempt_on_exit(struct agent_task *task, const tfc_process_event *pr
 	tfc__agent_notify(task, &event);
 }
 
+/* Once for the job: it is the same for each task. */
+static void attempt_report_unlimited(struct agent_task *task, const char *text)
+{
+	struct tfc__agent_job *job = task->job;
+	if (job->is_memory_reported)
+		return;
+	job->is_memory_reported = true;
+	tfc__log(job->agent->ctx, TFC_LOG_WARNING, "agent", job->info.id,
+		 "%s/%u: %s; set memory_limit to false if the memory is only to be reserved",
+		 task->role->name, task->index, text);
+}
+
 static void attempt_on_event(void *user, const tfc_process_event *process)
 {
 	struct agent_task *task = user;
@@ -215,6 +227,8 @@ static void attempt_on_event(void *user, const tfc_process_event *process)
 		tfc__stall_report(task, process->silent_ms);
 		return;
 	}
+	if (*process->text)
+		attempt_report_unlimited(task, process->text);
 	task->pid = process->pid;
 	task->attempt_state = ATTEMPT_STARTED;
 	tfc__activity_begin(task);

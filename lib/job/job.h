@@ -67,7 +67,8 @@ struct tfc__role {
 	double grace_s;              /* -1: the job's */
 	char *log_dir;               /* tensorboard's --logdir; NULL: none */
 	struct tfc__strv wrap;       /* arguments before the program's argv */
-	uint64_t memory;             /* bytes per task; 0: no limit */
+	uint64_t memory;             /* bytes per task that are reserved on its node */
+	uint64_t memory_limit;       /* bytes; 0: auto, UINT64_MAX: none */
 	double cpus;                 /* per task; 0: no limit */
 	struct tfc__rlimits rlimits;
 	int32_t nice;          /* added to the host's nice value */

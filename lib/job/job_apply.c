@@ -102,6 +102,27 @@ static int apply_unsigned(struct tfc__apply *apply, const struct tfc__json_key *
 	return TFC_OK;
 }
 
+static int apply_limit(struct tfc__apply *apply, const struct tfc__json_key *key, uint64_t *field,
+		       json_t *value)
+{
+	const char *text = json_string_value(value);
+	json_int_t number = json_integer_value(value);
+	if (json_is_false(value)) {
+		*field = UINT64_MAX;
+	} else if (text && strcmp(text, "auto") == 0) {
+		*field = 0;
+	} else if (number >= (json_int_t)key->min && number <= (json_int_t)key->max) {
+		*field = (uint64_t)number;
+	} else {
+		char wanted[96];
+		snprintf(wanted, sizeof(wanted),
+			 "\"auto\", false or a whole number from %lld to %lld", (long long)key->min,
+			 (long long)key->max);
+		return tfc__apply_wrong(apply, wanted, value);
+	}
+	return TFC_OK;
+}
+
 static int apply_int(struct tfc__apply *apply, const struct tfc__json_key *key, int32_t *field,
 		     json_t *value)
 {
@@ -280,6 +301,8 @@ static int apply_typed(struct tfc__apply *apply, const struct tfc__json_key *key
 		if (key->is_range_later && json_is_object(value))
 			return apply_refuse_range(apply, value);
 		return apply_unsigned(apply, key, field, value);
+	case TFC__KEY_LIMIT:
+		return apply_limit(apply, key, field, value);
 	case TFC__KEY_PORT:
 	case TFC__KEY_BYTES:
 		return apply_unsigned(apply, key, field, value);

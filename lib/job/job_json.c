@@ -99,6 +99,14 @@ static void json_add_value(struct tfc__json_writer *json, const struct tfc__json
 	case TFC__KEY_BYTES:
 		tfc__json_uint(json, *(const uint64_t *)field);
 		break;
+	case TFC__KEY_LIMIT:
+		if (*(const uint64_t *)field == UINT64_MAX)
+			tfc__json_bool(json, false);
+		else if (*(const uint64_t *)field == 0)
+			tfc__json_text(json, "auto");
+		else
+			tfc__json_uint(json, *(const uint64_t *)field);
+		break;
 	case TFC__KEY_NUMBER:
 		tfc__json_real(json, *(const double *)field);
 		break;

@@ -21,7 +21,8 @@ static int limits_refuse(tfc_error *error, const char *field, const char *why)
 
 int tfc__limits_check(const tfc_process_limits *limits, tfc_error *error)
 {
-	if (limits->flags & ~(uint32_t)(TFC_LIMIT_OOM_SCORE_ADJ | TFC_LIMIT_USER))
+	if (limits->flags &
+	    ~(uint32_t)(TFC_LIMIT_OOM_SCORE_ADJ | TFC_LIMIT_USER | TFC_LIMIT_MEMORY_IF_POSSIBLE))
 		return limits_refuse(error, "flags",
 				     "has a bit that is not in enum tfc_limit_flags");
 	if (limits->nice < -NICE_MAX || limits->nice > NICE_MAX)
@@ -106,6 +107,14 @@ static void describe_group_limit(const struct tfc__report *report, const char *c
 			 "the %s controller of cgroup v2 is not delegated to the host", controller);
 	else
 		snprintf(text + len, size - len, "%s", reason);
+}
+
+void tfc__limits_describe_unlimited(const struct tfc__report *report, char *text, size_t size)
+{
+	char buffer[64];
+	snprintf(text, size, "memory is not limited to %lld bytes: ", (long long)report->requested);
+	describe_group_limit(report, "memory", strerror_r(report->status, buffer, sizeof(buffer)),
+			     text, size);
 }
 
 void tfc__limits_describe(const char *program, const struct tfc__report *report, char *text,

@@ -124,12 +124,15 @@ static void process_call_fn(tfc_process *process, const tfc_process_event *event
 
 static void process_report_started(tfc_process *process, const struct tfc__report *report)
 {
+	char text[320] = "";
+	if (report->step == TFC__STEP_MEMORY)
+		tfc__limits_describe_unlimited(report, text, sizeof(text));
 	tfc_process_event event = {.size = sizeof(event),
 				   .kind = TFC_PROCESS_STARTED,
 				   .pid = report->pid,
 				   .time_ns = report->time_ns,
 				   .isolation = report->isolation,
-				   .text = ""};
+				   .text = text};
 	process->pid = report->pid;
 	process->shim = report->shim;
 	process->isolation = report->isolation;

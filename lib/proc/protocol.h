@@ -149,7 +149,8 @@ struct tfc__report {
 	int32_t pid;
 	int32_t shim;   /* pid, filled in by the guard */
 	int32_t status; /* exit code, signal, or errno if not started; HELLO: protocol version */
-	uint32_t step;  /* enum tfc__step, if not started */
+	uint32_t step;  /* enum tfc__step, if not started; STARTED: MEMORY if the limit that is
+			   applied if possible is not, with its errno in `status`, else NONE */
 	uint32_t is_oom;
 	uint32_t resource;  /* NOT_STARTED, a limit: RLIMIT_..., */
 	int64_t requested;  /* the value that was requested, -1: unlimited; */
@@ -203,7 +204,11 @@ struct tfc__launch {
 };
 
 /* As enum tfc_limit_flags. */
-enum tfc__limit_flags { TFC__LIMIT_OOM_SCORE_ADJ = 1, TFC__LIMIT_USER = 2 };
+enum tfc__limit_flags {
+	TFC__LIMIT_OOM_SCORE_ADJ = 1,
+	TFC__LIMIT_USER = 2,
+	TFC__LIMIT_MEMORY_IF_POSSIBLE = 4,
+};
 
 struct tfc__launch_rlimit {
 	uint64_t resource;

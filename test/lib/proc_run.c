@@ -96,6 +96,7 @@ static void receive(void *user, const tfc_process_event *event)
 		assert_int_equal(task->ends, 0);
 		task->is_started = true;
 		task->pid = event->pid;
+		snprintf(task->started_text, sizeof(task->started_text), "%s", event->text);
 		return;
 	}
 	if (event->kind == TFC_PROCESS_STALLED) {

@@ -24,6 +24,7 @@ struct proc_task {
 	pid_t pid;
 	tfc_process_event end; /* a copy; its text is below */
 	char text[512];
+	char started_text[512];
 };
 
 /* As tfc_ctx_new, with the built helper programs. */

@@ -241,6 +241,51 @@ static char *run_in_group(const tfc_process_limits *limits, uint32_t isolation)
 	return text;
 }
 
+/* What the start says of a memory limit that is applied if possible; a task without it runs. */
+static void memory_that_cannot_be_limited_stops_no_task_that_permits_it(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	const char *argv[] = {NULL, "eat", "64", "print", "ate", NULL};
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	tfc_process_limits limits = TFC_PROCESS_LIMITS_INIT;
+	proc_run_begin(&run);
+	set_program(&run, &options, argv);
+	limits.flags = TFC_LIMIT_MEMORY_IF_POSSIBLE;
+	limits.memory_bytes = 16 << 20;
+	options.limits = &limits;
+	options.isolation = TFC_ISOLATION_PLAIN;
+	proc_start_with(&run, &task, &options);
+	proc_await_end(&run, &task);
+	assert_string_equal(task.started_text,
+			    "memory is not limited to 16777216 bytes: the task has no cgroup v2 of "
+			    "its own; isolation \"cgroup\" requires one that is delegated to the "
+			    "host");
+	assert_string_equal(task.text, "");
+	assert_int_equal(task.end.reason, TFC_EXIT_CODE);
+	char *output = proc_output(&run, "t", NULL);
+	assert_string_equal(output, "ate");
+	free(output);
+	proc_close(&task);
+
+	/* where it can be limited, nothing is said, and it is */
+	options.isolation = TFC_ISOLATION_AUTO;
+	proc_start_with(&run, &task, &options);
+	proc_await_end(&run, &task);
+	assert_true(task.is_started);
+	assert_int_equal(task.end.is_oom, !*task.started_text);
+	proc_close(&task);
+
+	/* without a limit there is nothing to say */
+	limits.memory_bytes = 0;
+	proc_start_with(&run, &task, &options);
+	proc_await_end(&run, &task);
+	assert_string_equal(task.started_text, "");
+	assert_int_equal(task.end.status, 0);
+	proc_close(&task);
+	proc_run_end(&run);
+}
+
 static void assert_in(const char *text, const char *words)
 {
 	if (!strstr(text, words))
@@ -281,7 +326,7 @@ static void limits_that_cannot_be_meant_are_refused_by_the_call(void **state)
 		tfc_process_limits limits;
 		const char *word;
 	} cases[] = {
-		{{.flags = 4}, "limits.flags"},
+		{{.flags = 8}, "limits.flags"},
 		{{.nice = 41}, "limits.nice"},
 		{{.oom_score_adj = 1001}, "limits.oom_score_adj"},
 		{{.flags = TFC_LIMIT_USER, .uid = UINT32_MAX}, "limits.uid"},
@@ -321,6 +366,7 @@ int main(void)
 		cmocka_unit_test(a_refused_limit_is_named),
 		cmocka_unit_test(a_process_runs_as_another_user),
 		cmocka_unit_test(another_users_process_is_stopped_and_swept),
+		cmocka_unit_test(memory_that_cannot_be_limited_stops_no_task_that_permits_it),
 		cmocka_unit_test(memory_and_cpus_need_a_cgroup_and_are_never_left_out),
 		cmocka_unit_test(limits_that_cannot_be_meant_are_refused_by_the_call),
 	};

@@ -73,6 +73,9 @@ BAD = [
      '--gpus 2x: roles.worker.gpus: must be a whole number from 0 to 1024, not "2x"'),
     (["local", "true", "{_hosts}"],
      "argv[1]: unknown placeholder {_hosts}; the name of a role must precede _hosts, as in {worker_hosts}"),
+    (["local", "--memory-limit", "none", "true"],
+     '--memory-limit none: roles.worker.memory_limit: must be "auto", false or a whole number from 1 to '
+     '1000000000000000000, not "none"'),
     (["local", "--secret-env", "A=b", "true"],
      "--secret-env: must be a name; the value comes from the environment"),
     (["local", "--secret-env", "TFC_NO_SUCH", "true"],
@@ -118,7 +121,7 @@ class OptionsTest(harness.RunTest):
         self.assertEqual((run.status, run.err), (0, b""))
         for name in ("job name chief worker ps evaluator tensorboard driver strategy framework env "
                      "secret-env cwd bundle python restart restart-window losses restart-on scope "
-                     "grace abort-grace topology isolation memory cpus start-deadline deadline ports host log-dir timestamps no-prefix color quiet "
+                     "grace abort-grace topology isolation memory memory-limit cpus start-deadline deadline ports host log-dir timestamps no-prefix color quiet "
                      "json").split():
             self.assertEqual(run.out.count(b"\n  --%s " % name.encode()), 1, name)
 

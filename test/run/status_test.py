@@ -136,6 +136,23 @@ class StatusTest(harness.RunTest):
         self.assertEqual(run.errors()[-1], "tfc_run: failed (signal): worker/0 died of SIGKILL: "
                                            "it was out of memory")
 
+    def test_memory_that_is_reserved_is_limited_where_the_kernel_can_and_else_said_once(self):
+        eat = ["--", sys.executable, "-c", "bytearray(200 << 20)"]
+        needed = self.run_local("--memory-limit", "100M", "--worker", "2", "--framework", "none", *eat)
+        is_limited = needed.status == 137
+        run = self.run_local("--memory", "100M", "--worker", "2", "--framework", "none", *eat)
+        unlimited = [line for line in run.errors() if "memory is not limited to 104857600 bytes: " in line]
+        if is_limited:
+            self.assertIn("out of memory", needed.errors()[-1])
+            self.assertEqual((run.status, unlimited), (137, []))
+        else:
+            self.assertEqual(needed.status, 125)
+            self.assertIn("cannot limit memory to 104857600 bytes: ", needed.errors()[-1])
+            self.assertEqual((run.status, len(unlimited)), (0, 1), run.err)
+            self.assertRegex(unlimited[0], r"^tfc_run: worker/[01]: .*; set memory_limit to false if ")
+        run = self.run_local("--memory", "100M", "--memory-limit", "false", "--framework", "none", *eat)
+        self.assertEqual((run.status, run.errors()), (0, ["tfc_run: succeeded"]))
+
     def test_137_when_it_was_killed_and_no_restart_is_left(self):
         run = self.shell("kill -9 $$", "--restart", "0")
         self.assertEqual(run.status, 137)

@@ -65,6 +65,7 @@ static bool fields_equal(const struct tfc__json_key *key, const void *a, const v
 	case TFC__KEY_RLIMITS:
 		return rlimits_equal(a, b);
 	case TFC__KEY_BYTES:
+	case TFC__KEY_LIMIT:
 		return *(const uint64_t *)a == *(const uint64_t *)b;
 	case TFC__KEY_NUMBER:
 	case TFC__KEY_SECONDS:
@@ -120,14 +121,15 @@ static const char everything[] =
 	"\"isolation\":\"pidns\","
 	"\"placement\":{\"policy\":\"upstream\",\"labels\":{\"zone\":\"1\"},\"upstream\":\"grid\","
 	"\"on_upstream_change\":\"restart\"},"
-	"\"roles\":{\"chief\":{},\"ps\":{\"server\":true},"
+	"\"roles\":{\"chief\":{\"memory_limit\":false},\"ps\":{\"server\":true},"
 	"\"worker\":{\"count\":2,\"argv\":[\"x\"],\"env\":{\"C\":\"1\"},\"secret_env\":{\"U\":"
 	"\"w\"},"
 	"\"cwd\":\"d\",\"port\":2222,\"port_handover\":\"release\",\"ready\":\"started\","
 	"\"restart\":{\"on\":\"never\",\"max\":1},\"on_failure\":\"ignore\",\"finish_s\":0,"
 	"\"grace_s\":0.25,\"rlimits\":{\"nofile\":64,\"as\":[1,\"unlimited\"],\"core\":"
 	"\"unlimited\"},"
-	"\"memory\":1099511627776,\"cpus\":1.25,\"nice\":-3,\"oom_score_adj\":0,\"user\":\"u:g\","
+	"\"memory\":1099511627776,\"memory_limit\":1073741824,\"cpus\":1.25,\"nice\":-3,"
+	"\"oom_score_adj\":0,\"user\":\"u:g\","
 	"\"wrap\":[\"nice\"],\"stall_s\":0.5,\"gpus\":1,\"labels\":{\"disk\":\"ssd\"}},"
 	"\"tensorboard\":{"
 	"\"log_dir\":\"l\"}}}";
@@ -201,6 +203,7 @@ static void the_form_is_stable_and_shows_all_defaults(void **state)
 		"      \"log_dir\": null,\n"
 		"      \"wrap\": [],\n"
 		"      \"memory\": 0,\n"
+		"      \"memory_limit\": \"auto\",\n"
 		"      \"cpus\": 0,\n"
 		"      \"rlimits\": {},\n"
 		"      \"nice\": 0,\n"
@@ -270,6 +273,7 @@ static void every_value_has_one_form(void **state)
 		"      \"log_dir\": null,\n"
 		"      \"wrap\": [\"nice\"],\n"
 		"      \"memory\": 1099511627776,\n"
+		"      \"memory_limit\": 1073741824,\n"
 		"      \"cpus\": 1.25,\n"
 		"      \"rlimits\": {\"nofile\": 64, \"as\": [1, \"unlimited\"], \"core\": "
 		"\"unlimited\"},\n"

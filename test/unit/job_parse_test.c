@@ -325,6 +325,12 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		{"{\"roles\":{\"Worker\":{}}}", TFC_EINVAL,
 		 "job.json:1: roles.Worker: a role's name must be 1 to 63 of a-z, 0-9 and _ and "
 		 "begin with a letter"},
+		{"{\"roles\":{\"worker\":{\"memory_limit\":0}}}", TFC_EINVAL,
+		 "job.json:1: roles.worker.memory_limit: must be \"auto\", false or a whole number "
+		 "from 1 to 1000000000000000000, not 0"},
+		{"{\"roles\":{\"worker\":{\"memory_limit\":true}}}", TFC_EINVAL,
+		 "job.json:1: roles.worker.memory_limit: must be \"auto\", false or a whole number "
+		 "from 1 to 1000000000000000000, not true"},
 		{"{\"roles\":{\"worker\":{\"memory\":-1}}}", TFC_EINVAL,
 		 "job.json:1: roles.worker.memory: must be a whole number from 0 to "
 		 "1000000000000000000, not -1"},

@@ -108,6 +108,11 @@ int limits_group(struct shim *shim, const struct shim_launch *launch)
 		shim->report.requested = (int64_t)bytes;
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
 		error = limits_write_group_file(shim, "memory.max", text);
+		if (launch->head->limit_flags & TFC__LIMIT_MEMORY_IF_POSSIBLE) {
+			shim->memory_error = error;
+			shim->memory_limit = (int64_t)bytes;
+			error = 0;
+		}
 	}
 	if (!error && milli) {
 		shim->report.step = TFC__STEP_CPUS;

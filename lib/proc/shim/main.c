@@ -195,11 +195,14 @@ int main(void)
 	if (error || !is_to_start)
 		return shim_fail_start(&shim, error);
 	launch_unmap(&launch);
-	shim.report.step = TFC__STEP_NONE;
+	shim.report.step = shim.memory_error ? TFC__STEP_MEMORY : TFC__STEP_NONE;
+	shim.report.status = shim.memory_error;
+	shim.report.requested = shim.memory_limit;
 	shim.report.pid = shim.task;
 	shim.report.isolation = shim.isolation;
 	shim.report.time_ns = tfc__wall();
 	shim_send_report(&shim, TFC__MSG_STARTED);
+	shim.report.step = TFC__STEP_NONE;
 	end_decide(&shim, SHIM_STARTED);
 	shim_supervise(&shim);
 	isolation_end(&shim);

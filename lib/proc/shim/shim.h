@@ -22,6 +22,8 @@ struct shim {
 	int group;             /* the task's cgroup directory, or -1 */
 	int locks[TFC__LOCKS]; /* or -1: shared as long as the shim lives */
 	uint32_t isolation;    /* enum tfc__isolation in effect, never AUTO after the start */
+	int memory_error;      /* errno: why the memory limit was not applied, which is permitted */
+	int64_t memory_limit;  /* bytes, with memory_error */
 	bool has_groups;       /* the guard's cgroup directory was passed to this shim */
 	int progress;          /* read end of the progress pipe, or -1 */
 	int timer;             /* timerfd of CLOCK_BOOTTIME, which counts the time of a suspend */

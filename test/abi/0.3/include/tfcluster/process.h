@@ -67,9 +67,10 @@ typedef struct tfc_process_event {
 	uint64_t max_rss_kib; /* largest resident set of one of them */
 	uint64_t log_end;     /* log position after its last output, see log.h */
 	uint64_t log_dropped; /* output bytes that could not be written (full disk) */
-	const char *text;     /* a message about the end, or "" */
-	uint32_t silent_ms;   /* STALLED: time since its last sign of life */
-	uint32_t isolation;   /* enum tfc_isolation in effect, never AUTO; 0: it never started */
+	/* a message about the end; STARTED: why memory is not limited; or "" */
+	const char *text;
+	uint32_t silent_ms; /* STALLED: time since its last sign of life */
+	uint32_t isolation; /* enum tfc_isolation in effect, never AUTO; 0: it never started */
 	uint64_t log_gap; /* of log_dropped: bytes missing at the end of the log, where the disk had
 			     no room for a gap record: a reader of the log does not see the loss */
 } tfc_process_event;
@@ -91,6 +92,9 @@ typedef struct tfc_rlimit {
 enum tfc_limit_flags {
 	TFC_LIMIT_OOM_SCORE_ADJ = 1,
 	TFC_LIMIT_USER = 2, /* uid, gid and groups, all three */
+	/* memory_bytes is applied where the system permits it. Elsewhere the process runs without
+	 * this limit, and the text of TFC_PROCESS_STARTED says why. */
+	TFC_LIMIT_MEMORY_IF_POSSIBLE = 4,
 };
 
 /*
