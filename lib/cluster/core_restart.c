@@ -98,15 +98,30 @@ static void report_cause(struct tfc__core *core, struct task *t, const char *tex
 
 /* ---- one task */
 
+/* The first task from number *at on that is of a role as wanted, or NULL. *at is then the number
+ * behind it. The tasks of other roles are not visited: there may be many workers. */
+static struct task *next_task(const struct tfc__core *core,
+			      bool (*is_wanted)(const struct tfc__core *core, const struct task *t),
+			      uint32_t *at)
+{
+	while (*at < core->task_count) {
+		struct task *t = &core->tasks[*at];
+		if (is_wanted(core, t)) {
+			*at += 1;
+			return t;
+		}
+		*at += tfc__task_role(core, t)->count - t->index;
+	}
+	return NULL;
+}
+
 /* A frozen ps that is not reaped yet would end the coordinator's next attempt, too. */
 static bool is_ps_ending(const struct tfc__core *core)
 {
-	for (uint32_t i = 0; i < core->task_count; i++) {
-		const struct task *t = &core->tasks[i];
-		if (t->outcome == OUTCOME_RESTART && tfc__task_is_alive(t) &&
-		    tfc__task_is_ps(core, t))
+	const struct task *ps;
+	for (uint32_t at = 0; (ps = next_task(core, tfc__task_is_ps, &at));)
+		if (ps->outcome == OUTCOME_RESTART && tfc__task_is_alive(ps))
 			return true;
-	}
 	return false;
 }
 
@@ -154,21 +169,19 @@ static void restart_task(struct tfc__core *core, struct task *t, uint64_t at, en
 
 static void restart_coordinators(struct tfc__core *core)
 {
-	for (uint32_t i = 0; i < core->task_count; i++) {
-		struct task *t = &core->tasks[i];
-		if (t->phase == PHASE_DEAD && tfc__task_is_coordinator(core, t))
+	struct task *t;
+	for (uint32_t at = 0; (t = next_task(core, tfc__task_is_coordinator, &at));)
+		if (t->phase == PHASE_DEAD)
 			tfc__restart_alone(core, t);
-	}
 }
 
 /* A new coordinator waits until it has connected to every address of its cluster, including that of
  * a task whose failure was ignored (TensorFlow's connect_to_cluster). */
 static void restart_ignored(struct tfc__core *core, uint64_t at)
 {
-	for (uint32_t i = 0; i < core->task_count; i++) {
+	core->start++;
+	for (uint32_t i = 0; i < core->task_count && core->ignored; i++) {
 		struct task *t = &core->tasks[i];
-		if (t->phase != PHASE_READY)
-			t->was_ready = false;
 		if (t->phase != PHASE_IGNORED || !t->is_member)
 			continue;
 		core->undone += t->is_decider;
@@ -206,7 +219,7 @@ static void report_stopped_task(struct tfc__core *core, struct task *t)
 
 static void group_abort_member(struct tfc__core *core, struct task *t, enum grace grace)
 {
-	t->was_ready = false;
+	t->ready_start = 0;
 	if (tfc__task_is_alive(t)) {
 		tfc__task_end(core, t, grace, OUTCOME_GROUP);
 		return;
@@ -268,7 +281,7 @@ struct extent {
 /* Whether an ignored task, which restarts with its coordinator, gets another address. */
 static bool is_ignored_moving(const struct tfc__core *core)
 {
-	for (uint32_t i = 0; i < core->task_count; i++) {
+	for (uint32_t i = 0; i < core->task_count && core->ignored; i++) {
 		const struct task *t = &core->tasks[i];
 		if (t->phase == PHASE_IGNORED && t->is_member &&
 		    (tfc__place_is_needed(t) || t->port == PORT_OCCUPIED))
@@ -311,14 +324,14 @@ static void restart_extent(struct tfc__core *core, struct task *t, const struct 
 	}
 	restart_task(core, t, at, grace);
 	if (e->is_with_coordinator && e->is_ps) {
+		/* These have waited for the verdict, whatever their scope. */
+		struct task *judged = core->judged, *u;
 		tfc__judge_drop(core, true);
-		for (uint32_t i = 0; i < core->task_count; i++) {
-			struct task *u = &core->tasks[i];
-			/* A task that is dead here has waited for the verdict, whatever its
-			 * scope. */
-			if (tfc__task_is_coordinator(core, u) || u->phase == PHASE_DEAD)
+		for (uint32_t i = 0; (u = next_task(core, tfc__task_is_coordinator, &i));)
+			restart_task(core, u, at, grace);
+		for (u = judged; u; u = u->judged)
+			if (!tfc__task_is_coordinator(core, u))
 				restart_task(core, u, at, grace);
-		}
 	}
 	if (e->is_with_coordinator)
 		restart_ignored(core, at);

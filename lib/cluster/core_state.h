@@ -179,7 +179,10 @@ struct task {
 	bool is_leaving;
 	bool is_stalled; /* its stall is open: it is silent, and the consequence is not decided */
 	bool is_queried; /* the response of its node to the QUERY is awaited */
-	bool was_ready;  /* in some attempt, since its coordinator or group has started */
+
+	/* core->start in which an attempt was ready last; 0: none since the group has started. It
+	 * stays what it was while the task is in PHASE_READY. */
+	uint32_t ready_start;
 
 	uint32_t attempt;
 	uint32_t hold;  /* number of the last HOLD */
@@ -248,6 +251,7 @@ struct tfc__core {
 	enum listeners listeners;
 	uint32_t job_state;
 	uint32_t generation;
+	uint32_t start; /* of the group or of a coordinator: the number of the last one, from 1 */
 	/* before START: the outcome in an earlier epoch, if its state is not 0 */
 	struct job_outcome outcome;
 
@@ -255,6 +259,7 @@ struct tfc__core {
 	uint32_t members_alive;   /* ... of the group */
 	uint32_t unready;         /* tasks that a start waits for */
 	uint32_t undone;          /* deciders that have not ended well */
+	uint32_t ignored;         /* members of the group in PHASE_IGNORED */
 	uint32_t *ready;          /* per role: tasks in PHASE_READY */
 	uint32_t gang_unheld;     /* tasks in PHASE_GANG_PLACING or _HOLDING */
 	struct tfc__link waiting; /* tasks in PHASE_WAITING, the one that waits longest first */

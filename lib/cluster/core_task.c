@@ -18,11 +18,17 @@ bool tfc__task_is_coordinator(const struct tfc__core *core, const struct task *t
 	       !tfc__task_is_ps(core, t);
 }
 
+/* Whether it was ready in some attempt since its coordinator or group has started. */
+static bool task_was_ready(const struct tfc__core *core, const struct task *t)
+{
+	return t->ready_start && (t->phase == PHASE_READY || t->ready_start == core->start);
+}
+
 bool tfc__task_is_vital(const struct tfc__core *core, const struct task *t)
 {
 	const struct tfc__core_role *role = tfc__task_role(core, t);
 	bool is_another_ready = core->ready[t->role] > (t->phase == PHASE_READY);
-	bool is_replaced = t->was_ready && is_another_ready;
+	bool is_replaced = task_was_ready(core, t) && is_another_ready;
 	if (role->is_failure_ignored && (!role->is_replaceable || is_replaced))
 		return false;
 	return role->is_failure_fatal || t->is_decider || t->is_member ||
@@ -80,7 +86,8 @@ void tfc__report_job(struct tfc__core *core, uint32_t state, const char *text)
 void tfc__report_task(struct tfc__core *core, struct task *t, uint32_t state)
 {
 	t->state = state;
-	t->was_ready |= state == TFC_TASK_READY;
+	if (state == TFC_TASK_READY)
+		t->ready_start = core->start;
 	tfc__action_add(core, TFC__DO_REPORT_TASK, t)->state = state;
 }
 
@@ -138,6 +145,7 @@ static void count_task(struct tfc__core *core, const struct task *t, uint32_t si
 	core->members_alive += t->is_member ? alive : 0;
 	core->unready += tfc__task_is_unready(t) ? sign : 0;
 	core->ready[t->role] += t->phase == PHASE_READY ? sign : 0;
+	core->ignored += t->phase == PHASE_IGNORED && t->is_member ? sign : 0;
 	if (t->phase == PHASE_GANG_PLACING || t->phase == PHASE_GANG_HOLDING)
 		core->gang_unheld += sign;
 }
@@ -146,6 +154,8 @@ void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase)
 {
 	assert(phase == t->phase || next_phases[t->phase] & (1u << phase));
 	count_task(core, t, UINT32_MAX);
+	if (t->phase == PHASE_READY && t->ready_start)
+		t->ready_start = core->start;
 	t->phase = phase;
 	count_task(core, t, 1);
 	tfc__list_remove(&t->waiting);

@@ -154,6 +154,7 @@ struct tfc__core *tfc__core_new(const struct tfc__core_policy *policy)
 	core->policy.roles = core->roles;
 	core->random = policy->seed;
 	core->job_state = TFC_JOB_PENDING;
+	core->start = 1;
 	tfc__list_init(&core->waiting);
 	tfc__list_init(&core->stacked);
 	tasks_init(core);

@@ -173,6 +173,33 @@ static void a_response_visits_the_tasks_of_its_node(void **state)
 	end(&s, &fence);
 }
 
+static void a_restarting_ps_visits_its_coordinator_and_no_worker(void **state)
+{
+	struct sim s;
+	sim_parameter_server(&s);
+	s.roles[1].count = SHARDS;
+	sim_up(&s);
+	struct fence fence = fence_raise(&s.core->tasks[2], &s.core->tasks[SHARDS]);
+	s.trace.len = 0;
+	sim_signal(&s, "ps/0", 9);
+	sim_expect(&s, "task ps/0 #1 failed signal 9: ps/0 died of SIGKILL; restarting it with its "
+		       "coordinator (1 of 3 restarts in 600 s)\n"
+		       "job restarting g1: ps/0 died of SIGKILL; restarting it with its "
+		       "coordinator (1 of 3 restarts in 600 s)\n"
+		       "launch ps/0 #2 g1\n"
+		       "stop chief/0 #1 1s\n");
+	sim_event(&s, TFC__AGENT_STARTED, "ps/0");
+	sim_event(&s, TFC__AGENT_READY, "ps/0");
+	sim_signal(&s, "chief/0", 15);
+	s.trace.len = 0;
+	sim_event(&s, TFC__AGENT_STARTED, "chief/0");
+	sim_event(&s, TFC__AGENT_READY, "chief/0");
+	sim_expect(&s, "task chief/0 #2 running\n"
+		       "task chief/0 #2 ready\n"
+		       "job running g1\n");
+	end(&s, &fence);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,6 +210,7 @@ int main(void)
 		cmocka_unit_test(a_drained_node_visits_its_tasks),
 		cmocka_unit_test(a_lost_node_visits_its_tasks),
 		cmocka_unit_test(a_response_visits_the_tasks_of_its_node),
+		cmocka_unit_test(a_restarting_ps_visits_its_coordinator_and_no_worker),
 	};
 	return cmocka_run_group_tests_name("core_cost", tests, NULL, NULL);
 }
