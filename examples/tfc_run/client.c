@@ -8,6 +8,8 @@
 
 #include "output.h"
 
+#define QUIET_MS 3000 /* then a command says what it waits for */
+
 static void client_on_log(void *user, const tfc_log_entry *entry)
 {
 	const struct client *client = user;
@@ -71,9 +73,15 @@ int client_await(struct client *client, int begun, struct response *response)
 {
 	if (begun < 0)
 		return complain("%s", tfc_ctx_error(client->ctx)->text);
-	while (!response->has_arrived)
-		if (tfc_ctx_run(client->ctx, -1) < 0)
+	uint64_t quiet_until = now_ns() + QUIET_MS * 1000000ull;
+	while (!response->has_arrived) {
+		bool is_quiet = now_ns() < quiet_until;
+		if (tfc_ctx_run(client->ctx, is_quiet ? QUIET_MS : -1) < 0)
 			return complain("%s", tfc_ctx_error(client->ctx)->text);
+		if (is_quiet && !response->has_arrived && now_ns() >= quiet_until)
+			complain("no response from %s for %u s; still waiting",
+				 client->options.address, QUIET_MS / 1000);
+	}
 	return response->code < 0 ? -1 : 0;
 }
 

@@ -45,10 +45,17 @@ static bool is_wait(const struct follow *follow, const tfc_event *event)
 	       follow->is_live;
 }
 
+static bool is_of_connection(const tfc_event *event)
+{
+	return event->kind == TFC_EVENT_RECONNECTING || event->kind == TFC_EVENT_RECONNECTED;
+}
+
 static bool follow_wants_event(const struct follow *follow, const tfc_event *event)
 {
 	const struct follow_options *options = follow->options;
 	char name[128];
+	if (is_of_connection(event))
+		return true;
 	if (event->kind != TFC_EVENT_OUTPUT && event->kind != TFC_EVENT_PROGRESS &&
 	    event->kind != TFC_EVENT_GAP)
 		return !options->is_only_output || is_wait(follow, event);
@@ -87,7 +94,8 @@ static void follow_on_event(void *user, const tfc_event *event)
 	if (is_end && event->reason == TFC_END_STOPPED && follow->is_stopping)
 		known.signal = SIGINT;
 	if (follow_wants_event(follow, &known)) {
-		if (follow->options->tail && !follow->is_live && event->kind != TFC_EVENT_PROGRESS)
+		if (follow->options->tail && !follow->is_live &&
+		    event->kind != TFC_EVENT_PROGRESS && !is_of_connection(event))
 			tail_add(&follow->tail, &known);
 		else
 			output_sub_event(follow->output, follow->sub, &known);
@@ -202,6 +210,7 @@ int follow(struct client *client, struct output *output, const struct follow_opt
 	how.cursor = options->cursor;
 	how.wants_live = 1;
 	how.wants_progress = output_wants_progress(output) && !options->ends_when_live;
+	how.wants_reconnects = 1;
 	client->output = output;
 	tail_begin(&follow.tail, options->tail);
 	if (tfc_gateway_subscribe(client->gateway, options->job, &how, follow_on_event, &follow,

@@ -440,6 +440,10 @@ void output_event(struct output *output, const tfc_event *event)
 		show_gap(output, event);
 	else if (event->kind == TFC_EVENT_END)
 		show_end(output, event);
+	else if (event->kind == TFC_EVENT_RECONNECTING)
+		output_message(output, ERROR, "%s", event->text);
+	else if (event->kind == TFC_EVENT_RECONNECTED)
+		output_message(output, NOTICE, "%s", event->text);
 	else if (event->kind == TFC_EVENT_JOB && event->job_state == TFC_JOB_RESTARTING)
 		output_message(output, NOTICE, "%s", event->text[0] ? event->text : "restarting");
 	else if (event->kind == TFC_EVENT_JOB &&

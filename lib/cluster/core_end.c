@@ -6,13 +6,15 @@
 #include <string.h>
 
 #define SECOND_NS 1000000000ull
+#define EXPLAIN_NS (2 * SECOND_NS) /* an end that lasts so long is explained */
+#define NAMED_MAX 4                /* tasks that a text names */
 
 static void job_clear_clocks(struct tfc__core *core)
 {
 	core->group = GROUP_UP;
 	tfc__start_over(core);
 	core->deadline_at = core->pending_deadline_at = core->repeat_at = 0;
-	core->interrupt_at = 0;
+	core->interrupt_at = core->end_explain_at = 0;
 	core->snapshot_at = 0;
 	core->snapshot = SNAPSHOT_NONE;
 }
@@ -66,7 +68,7 @@ void tfc__end_if_reaped(struct tfc__core *core)
 	    (core->phase != CORE_FINISHING && core->phase != CORE_ENDING && !is_suspending))
 		return;
 	core->phase = CORE_ENDED;
-	core->interrupt_at = 0;
+	core->interrupt_at = core->end_explain_at = 0;
 	for (uint32_t i = 0; i < core->task_count; i++)
 		tfc__task_release(core, &core->tasks[i]);
 	if (is_suspending) {
@@ -95,6 +97,7 @@ static void job_fail(struct tfc__core *core, const struct task *t, uint32_t reas
 	job_set_outcome(core, TFC_JOB_FAILED, t, reason, text);
 	tfc__report_job(core, TFC_JOB_STOPPING, text);
 	tasks_stop(core, grace);
+	core->end_explain_at = core->now + EXPLAIN_NS;
 	tfc__end_if_reaped(core);
 }
 
@@ -277,6 +280,7 @@ static void job_succeed(struct tfc__core *core, const struct task *t, const char
 	tfc__report_job(core, TFC_JOB_STOPPING, text);
 	for (uint32_t i = 0; i < core->task_count; i++)
 		task_finish(core, &core->tasks[i]);
+	core->end_explain_at = core->now + EXPLAIN_NS;
 	tfc__end_if_reaped(core);
 }
 
@@ -297,10 +301,62 @@ void tfc__end_done(struct tfc__core *core, struct task *t)
 
 void tfc__end_overdue(struct tfc__core *core, struct task *t)
 {
-	if (t->ending == ENDING_SAVE)
+	if (t->ending == ENDING_SAVE) {
 		tfc__task_end(core, t, GRACE_NONE, t->outcome);
-	else
+	} else {
 		task_stop(core, t, GRACE_WHOLE);
+		core->end_explain_at = core->now + EXPLAIN_NS;
+	}
+}
+
+/* ---- what the end waits for */
+
+/* When the time is over that a task has to end; 0: it is not being ended in this way. */
+static uint64_t task_ends_by(const struct task *t, enum ending ending)
+{
+	if (!tfc__task_is_alive(t) || t->ending != ending)
+		return 0;
+	return ending == ENDING_STOP ? t->stop_at + t->stop_grace : t->timer;
+}
+
+/* Appends "waiting up to 28 s for evaluator/0, worker/1 and 2 more to finish". */
+static void add_wait(const struct tfc__core *core, enum ending ending, const char *what, char *text,
+		     size_t size)
+{
+	uint32_t named = 0, count = 0;
+	uint64_t until = 0;
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		uint64_t ends_by = task_ends_by(&core->tasks[i], ending);
+		count += ends_by > 0;
+		until = ends_by > until ? ends_by : until;
+	}
+	if (until <= core->now)
+		return;
+	if (text[0])
+		tfc__text_add(text, size, "; ");
+	tfc__text_add(text, size, "waiting up to %llu s for",
+		      (unsigned long long)((until - core->now + SECOND_NS - 1) / SECOND_NS));
+	for (uint32_t i = 0; i < core->task_count && named < NAMED_MAX; i++) {
+		const struct task *t = &core->tasks[i];
+		if (task_ends_by(t, ending))
+			tfc__text_add(text, size, "%s %s/%u", named++ ? "," : "",
+				      tfc__task_role(core, t)->name, t->index);
+	}
+	if (count > named)
+		tfc__text_add(text, size, " and %u more", count - named);
+	tfc__text_add(text, size, " %s", what);
+}
+
+void tfc__end_explain(struct tfc__core *core)
+{
+	char text[ACTION_TEXT] = "";
+	core->end_explain_at = 0;
+	if (core->phase != CORE_FINISHING && core->phase != CORE_ENDING)
+		return;
+	add_wait(core, ENDING_FINISH, "to finish", text, sizeof(text));
+	add_wait(core, ENDING_STOP, "to stop", text, sizeof(text));
+	if (text[0])
+		tfc__report_job(core, TFC_JOB_STOPPING, text);
 }
 
 /* ---- a user's stop */
@@ -331,10 +387,12 @@ static void stop_begin(struct tfc__core *core, uint64_t interrupt_ns, bool is_ki
 	job_clear_clocks(core);
 	job_set_outcome(core, TFC_JOB_STOPPED, NULL, TFC_END_STOPPED, "stopped");
 	tfc__report_job(core, TFC_JOB_STOPPING, "");
-	if (interrupt_ns && !is_kill)
+	if (interrupt_ns && !is_kill) {
 		tasks_interrupt(core, interrupt_ns);
-	else
+	} else {
 		tasks_stop(core, is_kill ? GRACE_NONE : GRACE_WHOLE);
+		core->end_explain_at = core->now + EXPLAIN_NS;
+	}
 	tfc__end_if_reaped(core);
 }
 

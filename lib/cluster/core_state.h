@@ -292,6 +292,7 @@ struct tfc__core {
 	uint64_t repeat_at; /* when a waiting PLACE is reported again */
 	uint64_t deadline_at;
 	uint64_t interrupt_at;
+	uint64_t end_explain_at; /* when an end that takes long is explained */
 	uint64_t group_at;
 	struct task **heap; /* of task timers */
 	uint32_t heap_len;
@@ -526,6 +527,7 @@ void tfc__end_stalled_reaped(struct tfc__core *core, struct task *t);
 void tfc__end_deadline(struct tfc__core *core);
 void tfc__end_by_user(struct tfc__core *core, uint64_t interrupt_ns, bool is_kill);
 void tfc__end_interrupted(struct tfc__core *core); /* the interrupt's time is over */
+void tfc__end_explain(struct tfc__core *core);     /* reports what the end waits for */
 void tfc__end_suspend(struct tfc__core *core);
 void tfc__end_succeeded(struct tfc__core *core); /* all deciders were done in an earlier epoch */
 /* The time is over in which the task could have ended by itself. */

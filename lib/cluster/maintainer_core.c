@@ -258,6 +258,8 @@ static void on_core_tick(struct tfc__core *core)
 	on_task_timers(core);
 	if (is_clock_due(core, core->interrupt_at))
 		tfc__end_interrupted(core);
+	if (is_clock_due(core, core->end_explain_at))
+		tfc__end_explain(core);
 	tfc__gang_form(core);
 	if (is_clock_due(core, core->deadline_at))
 		tfc__end_deadline(core);
@@ -412,6 +414,7 @@ uint64_t tfc__core_wake_at(const struct tfc__core *core)
 			     core->start_deadline_at,
 			     core->deadline_at,
 			     core->interrupt_at,
+			     core->end_explain_at,
 			     core->explain_at,
 			     core->no_listener_at,
 			     core->pending_deadline_at,

@@ -52,7 +52,7 @@ static const struct tfc__field rows[] = {
 	      .shown = JOB | TASK | WATCHED),
 	FIELD("e", TFC__UINT, event.epoch, TFC__V0_2, .json = "epoch", .shown = JOB | WATCHED),
 	FIELD("n", TFC__STRING, event.node, TFC__V0_2, .json = "node",
-	      .shown = TASK | WATCHED | FORGOTTEN | NODE),
+	      .shown = TASK | WATCHED | FORGOTTEN | NODE, .shown_if_set = LOST),
 	FIELD("p", TFC__INT, event.pid, TFC__V0_2, .json = "pid", .shown = TASK),
 	FIELD("ad", TFC__STRING, event.address, TFC__V0_2, .json = "address", .shown = TASK),
 	FIELD("iso", TFC__UINT, event.isolation, TFC__V0_2, .json = "isolation",
@@ -70,7 +70,8 @@ static const struct tfc__field rows[] = {
 	FIELD("xr", TFC__UINT, event.exit_reason, TFC__V0_2),
 	FIELD("dl", TFC__UINT, gap_bytes, TFC__V0_2, .json = "bytes", .shown = GAP),
 	FIELD("x", TFC__STRING, event.text, TFC__V0_2, .json = "text",
-	      .shown = STALLED | END | LOST, .shown_if_set = JOB | ENDED | GAP | WATCHED | NODE),
+	      .shown = STALLED | END | LOST,
+	      .shown_if_set = JOB | ENDED | GAP | WATCHED | NODE | LIVE),
 	FIELD("d", TFC__BYTES, output, TFC__V0_2,
 	      .count = offsetof(struct tfc__sub_event, output_len), .json = "text",
 	      .shown = OUTPUT),
@@ -172,7 +173,8 @@ void tfc__sub_item_add(struct tfc__sub_item *item, const struct tfc__sub_event *
 {
 	const tfc_event *line = &event->event;
 	bool is_line = line->kind == TFC_EVENT_OUTPUT && !event->lines;
-	if (!item->head.len)
+	/* A subscription that waits may not know its head yet. */
+	if (!item->head.len && line->kind != TFC_EVENT_RECONNECTING)
 		tfc__fields_write(&item->head, &head_fields, event->mark.watch ? &no_head : line);
 	if (!is_line || !continues_batch(item, event))
 		tfc__sub_item_end_batch(item);
@@ -232,7 +234,10 @@ int tfc__sub_item_write(struct tfc__sub_item *item, struct tfc__buf *buf)
 {
 	tfc__sub_item_end_batch(item);
 	tfc__msg_array(buf, item->count + 1);
-	tfc__buf_add(buf, item->head.data, item->head.len);
+	if (item->head.len)
+		tfc__buf_add(buf, item->head.data, item->head.len);
+	else
+		tfc__fields_write(buf, &head_fields, &no_head);
 	tfc__buf_add(buf, item->events.data, item->events.len);
 	bool is_failed = buf->is_failed || item->events.is_failed || item->head.is_failed;
 	return is_failed ? TFC_ENOMEM : TFC_OK;
@@ -273,7 +278,7 @@ int tfc__sub_event_read(struct tfc__reader *reader, const tfc_event *head,
 	int code = tfc__fields_read(reader, &tfc__sub_event_fields, object, error, ret_event);
 	if (code < 0)
 		return code;
-	if (event->kind < TFC_EVENT_JOB || event->kind > TFC_EVENT_PROGRESS ||
+	if (event->kind < TFC_EVENT_JOB || event->kind > TFC_EVENT_RECONNECTING ||
 	    event->kind == TFC_EVENT_LOST)
 		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0, "unknown kind of event");
 	if (event->kind == TFC_EVENT_OUTPUT &&

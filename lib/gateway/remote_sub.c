@@ -1,5 +1,6 @@
 #include "gateway/remote_sub.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +56,13 @@ struct tfc__remote_sub {
 	uint64_t delay;
 	uint64_t lost_since; /* 0: it is connected */
 	bool is_wait_logged;
+	bool wants_reconnects;
+	bool is_wait_due;       /* RECONNECTING is reported next, about `error` */
+	bool is_wait_reported;  /* ... and RECONNECTED was not */
+	bool is_established;    /* items arrive again */
+	int32_t wait_code;      /* of the error reported last */
+	uint64_t waiting_since; /* the node at the other end waits; 0: it does not */
+	char node[128];         /* the node that has the job; "": not known */
 	bool was_up;
 	bool is_unreadable;  /* the last event could not be read; none was reported since */
 	bool is_stream_over; /* the stream ended without an error: END is among the items */
@@ -105,7 +113,8 @@ static void remote_sub_count_held(struct tfc__remote_sub *sub)
  * gateway logs the wait. */
 static void remote_sub_log_wait(struct tfc__remote_sub *sub, uint64_t now, uint64_t patience)
 {
-	if (sub->is_bare || sub->is_wait_logged || now < sub->lost_since + TFC__QUIET_NS)
+	if (sub->is_bare || sub->wants_reconnects || sub->is_wait_logged ||
+	    now < sub->lost_since + TFC__QUIET_NS)
 		return;
 	sub->is_wait_logged = true;
 	if (sub->is_watch)
@@ -118,15 +127,34 @@ static void remote_sub_log_wait(struct tfc__remote_sub *sub, uint64_t now, uint6
 			 (unsigned)(patience / TFC__SECOND), sub->error.text);
 }
 
+/* The error of a wait, with the name of the node where it is known. */
+static void remote_sub_set_error(struct tfc__remote_sub *sub, const tfc_error *why)
+{
+	sub->error = *why;
+	if (*sub->node && why->code == TFC_ELOST)
+		tfc__fail(&sub->error, why->code, "gateway", 0,
+			  "node %s, which maintains it, does not respond", sub->node);
+}
+
+/* Most connections that are lost are back with the first retry. */
+static void remote_sub_note_wait(struct tfc__remote_sub *sub)
+{
+	bool is_reported = sub->is_wait_reported && sub->wait_code == sub->error.code;
+	if (!sub->wants_reconnects || !sub->delay || is_reported)
+		return;
+	sub->is_wait_due = true;
+	tfc__sub_wake(&sub->base);
+}
+
 static void remote_sub_retry_later(struct tfc__remote_sub *sub, const tfc_error *why)
 {
 	uint64_t now = tfc__now();
 	uint64_t patience = sub->route->patience_ms * TFC__MS;
 	if (!sub->lost_since)
-		sub->lost_since = now;
+		sub->lost_since = sub->waiting_since ? sub->waiting_since : now;
 	if (why->code == TFC_ENOENT && sub->was_up && patience > UNKNOWN_PATIENCE)
 		patience = UNKNOWN_PATIENCE;
-	sub->error = *why;
+	remote_sub_set_error(sub, why);
 	if (sub->route->lost)
 		sub->route->lost(sub->route, why);
 	if (now >= sub->lost_since + patience) {
@@ -135,6 +163,7 @@ static void remote_sub_retry_later(struct tfc__remote_sub *sub, const tfc_error 
 		return;
 	}
 	remote_sub_log_wait(sub, now, patience);
+	remote_sub_note_wait(sub);
 	tfc__timer_set(&sub->retry, now + sub->delay); /* the first retry is immediate */
 	sub->delay = sub->delay ? sub->delay * 2 : DELAY_FIRST;
 	if (sub->delay > DELAY_MAX)
@@ -194,7 +223,7 @@ static void remote_sub_fail_reading(struct tfc__remote_sub *sub, int code)
 static void remote_sub_reset_delay(struct tfc__remote_sub *sub)
 {
 	sub->delay = sub->lost_since = 0;
-	sub->is_wait_logged = false;
+	sub->is_wait_logged = sub->is_wait_due = false;
 }
 
 /* Any item shows that the subscription is established, also one without events. */
@@ -243,6 +272,8 @@ static int remote_sub_read_item(struct tfc__remote_sub *sub)
 					&sub->head);
 	if (code < 0)
 		return code;
+	if (sub->count == 1)
+		sub->is_established = true;
 	if (sub->count == 1 && sub->is_bare && !sub->is_watch) {
 		sub->head.kind = TFC__SUB_ESTABLISHED;
 		sub->base.fn(sub->base.user, &sub->head);
@@ -303,6 +334,71 @@ static int remote_sub_read_event(struct tfc__remote_sub *sub)
 	return 1;
 }
 
+/* RECONNECTING of this gateway, or of the node at the other end. */
+static void remote_sub_report_wait(struct tfc__remote_sub *sub, tfc_event *event)
+{
+	sub->is_wait_reported = true;
+	sub->is_established = false;
+	sub->wait_code = event->error_code;
+	if (!*event->job)
+		event->job = sub->job;
+	sub->base.fn(sub->base.user, event);
+}
+
+static void remote_sub_report_own_wait(struct tfc__remote_sub *sub)
+{
+	uint64_t patience = sub->route->patience_ms * TFC__MS;
+	uint64_t waited = tfc__now() - sub->lost_since;
+	uint64_t left = waited < patience ? patience - waited + TFC__SECOND - 1 : 0;
+	char text[sizeof(sub->error.text) + 128];
+	snprintf(text, sizeof(text), "cannot follow job %.60s; retrying for %llu s at most: %s",
+		 sub->job, (unsigned long long)(left / TFC__SECOND), sub->error.text);
+	sub->is_wait_due = false;
+	sub->event = (struct tfc__sub_event){
+		.event = TFC__EVENT_INIT,
+		.mark = {.task = UINT32_MAX,
+			 .ended_task = UINT32_MAX,
+			 .missing = UINT32_MAX,
+			 .missing_over = UINT32_MAX},
+	};
+	sub->event.event.kind = TFC_EVENT_RECONNECTING;
+	sub->event.event.time_ns = tfc__wall();
+	sub->event.event.error_code = sub->error.code;
+	sub->event.event.node = sub->node;
+	sub->event.event.text = text;
+	remote_sub_report_wait(sub, &sub->event.event);
+}
+
+/* The events go on. Returns whether RECONNECTED was reported. */
+static bool remote_sub_report_back(struct tfc__remote_sub *sub)
+{
+	tfc_event event = TFC__EVENT_INIT;
+	char text[128];
+	bool was_reported = sub->is_wait_reported;
+	sub->is_wait_reported = sub->is_established = false;
+	sub->waiting_since = 0;
+	if (!was_reported || sub->is_bare)
+		return false;
+	snprintf(text, sizeof(text), "following job %.60s again", sub->job);
+	event.kind = TFC_EVENT_RECONNECTED;
+	event.time_ns = tfc__wall();
+	event.job = sub->job;
+	event.text = text;
+	sub->base.fn(sub->base.user, &event);
+	return true;
+}
+
+/* The node at the other end waits for the node that has the job. */
+static int remote_sub_relay_wait(struct tfc__remote_sub *sub)
+{
+	sub->has_event = false;
+	if (!sub->waiting_since)
+		sub->waiting_since = tfc__now();
+	if (sub->wants_reconnects)
+		remote_sub_report_wait(sub, &sub->event.event);
+	return 1;
+}
+
 static int remote_sub_report_event(struct tfc__remote_sub *sub)
 {
 	tfc_event *event = &sub->event.event;
@@ -338,10 +434,17 @@ static int remote_sub_report(tfc_sub *base)
 		.text = "the gateway ended the subscription before the job ended"};
 	struct tfc__remote_sub *sub = remote_sub_of(base);
 	int code = 1;
+	if (sub->is_wait_due) {
+		remote_sub_report_own_wait(sub);
+		return 1;
+	}
 	while (code > 0 && !sub->has_event)
 		code = remote_sub_read_event(sub);
+	bool is_wait = sub->has_event && sub->event.event.kind == TFC_EVENT_RECONNECTING;
+	if (((sub->has_event && !is_wait) || sub->is_established) && remote_sub_report_back(sub))
+		return 1;
 	if (code > 0)
-		code = remote_sub_report_event(sub);
+		code = is_wait ? remote_sub_relay_wait(sub) : remote_sub_report_event(sub);
 	if (code < 0)
 		remote_sub_fail_reading(sub, code);
 	if (code == 0 && sub->is_stream_over) { /* and END was not among the items */
@@ -434,6 +537,11 @@ void tfc__remote_sub_set_slot(struct tfc__remote_sub *sub, void *slot)
 	sub->slot = slot;
 }
 
+void tfc__remote_sub_set_node(struct tfc__remote_sub *sub, const char *node)
+{
+	snprintf(sub->node, sizeof(sub->node), "%s", node);
+}
+
 void *tfc__remote_sub_slot(const struct tfc__remote_sub *sub)
 {
 	return sub->slot;
@@ -507,6 +615,7 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 	sub->wants_live = options->wants_live;
 	sub->wants_progress = options->wants_progress;
 	sub->is_bare = is_bare;
+	sub->wants_reconnects = is_bare ? !sub->is_watch : options->wants_reconnects != 0;
 	remote_sub_count_held(sub);
 	tfc__list_init(&sub->items);
 	tfc__timer_init(&sub->retry, ctx, remote_sub_on_retry);

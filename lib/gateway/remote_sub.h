@@ -35,6 +35,9 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 			  const char *job, const tfc_subscribe_options *options, bool is_bare,
 			  tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub);
 
+/* The name of the node that has the job. */
+void tfc__remote_sub_set_node(struct tfc__remote_sub *sub, const char *node);
+
 void tfc__remote_sub_begin(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const char *id);
 void tfc__remote_sub_failed(struct tfc__remote_sub *sub, const tfc_error *error);
 

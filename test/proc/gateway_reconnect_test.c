@@ -23,7 +23,8 @@
 
 static struct home {
 	struct rpc_pair pair;
-	bool is_silent;         /* it does not respond to a subscription */
+	bool is_silent; /* it does not respond to a subscription */
+	bool is_unreachable;
 	uint32_t subscriptions; /* requested so far */
 } home;
 
@@ -60,9 +61,9 @@ static bool next(void *user, struct tfc__gateway_member *member)
 {
 	bool is_first = !member->place;
 	member->name = "home";
-	member->rpc = home.pair.ends[0].rpc;
+	member->rpc = home.is_unreachable ? NULL : home.pair.ends[0].rpc;
 	member->place = &home;
-	return is_first && member->rpc;
+	return is_first && (member->rpc || home.is_unreachable);
 }
 
 static const struct tfc__gateway_members_ops members = {.next = next};
@@ -75,6 +76,10 @@ struct client {
 	bool is_live;
 	bool is_ended;
 	bool is_lost;
+	bool is_reconnecting;
+	uint32_t reconnected; /* how many times */
+	char text[256];       /* of the last RECONNECTING */
+	char node[64];
 };
 
 static void on_event(void *user, const tfc_event *event)
@@ -83,6 +88,19 @@ static void on_event(void *user, const tfc_event *event)
 	client->is_live |= event->kind == TFC_EVENT_LIVE;
 	client->is_ended |= event->kind == TFC_EVENT_END;
 	client->is_lost |= event->kind == TFC_EVENT_LOST;
+	if (event->kind == TFC_EVENT_RECONNECTED) {
+		assert_true(client->is_reconnecting);
+		assert_string_equal(event->job, JOB);
+		client->is_reconnecting = false;
+		client->reconnected++;
+	}
+	if (event->kind != TFC_EVENT_RECONNECTING)
+		return;
+	assert_string_equal(event->job, JOB);
+	assert_int_equal(event->error_code, TFC_ELOST);
+	client->is_reconnecting = true;
+	snprintf(client->text, sizeof(client->text), "%s", event->text);
+	snprintf(client->node, sizeof(client->node), "%s", event->node);
 }
 
 static void subscribe(struct node_run *run, const char *job, struct client *client)
@@ -92,6 +110,7 @@ static void subscribe(struct node_run *run, const char *job, struct client *clie
 	options.address = served_address(run->served);
 	options.reconnect_ms = RECONNECT_MS;
 	subscribe.wants_live = 1;
+	subscribe.wants_reconnects = strcmp(job, JOB) == 0;
 	assert_int_equal(tfc_gateway_open(run->ctx, &options, &client->gateway), 0);
 	assert_int_equal(tfc_gateway_subscribe(client->gateway, job, &subscribe, on_event, client,
 					       &client->sub),
@@ -202,12 +221,67 @@ static void a_job_whose_node_does_not_respond_is_lost(void **state)
 	end_with_home(&run, &client);
 }
 
+static bool is_reconnecting(void *user)
+{
+	return ((struct client *)user)->is_reconnecting;
+}
+
+static bool has_reconnected(void *user)
+{
+	return ((struct client *)user)->reconnected;
+}
+
+static void lose_home(struct node_run *run)
+{
+	home.is_unreachable = true;
+	rpc_pair_close(&home.pair);
+	rpc_run(run->ctx);
+}
+
+static void a_node_that_does_not_respond_is_reported_until_it_is_back(void **state)
+{
+	struct node_run run;
+	struct client client = {NULL};
+	begin_with_home(&run, &client);
+	lose_home(&run);
+	node_await(&run, is_reconnecting, &client, "RECONNECTING");
+	assert_string_equal(client.text, "cannot follow job " JOB "; retrying for 600 s at most: "
+					 "node home, which maintains it, does not respond");
+	assert_string_equal(client.node, "home");
+	assert_int_equal(rpc_pair_open(&home.pair, run.ctx), TFC_OK);
+	home.pair.ends[1].serve = serve;
+	home.is_unreachable = false;
+	node_await(&run, has_reconnected, &client, "RECONNECTED");
+	assert_false(client.is_lost);
+	assert_int_equal(home.subscriptions, 2);
+	end_with_home(&run, &client);
+}
+
+/* The connection to the node that forwards is up again each time, which does not help. */
+static void a_node_that_does_not_respond_is_not_waited_for_without_an_end(void **state)
+{
+	struct node_run run;
+	struct client client = {NULL};
+	begin_with_home(&run, &client);
+	lose_home(&run);
+	node_await(&run, is_reconnecting, &client, "RECONNECTING");
+	cut_for_long(&run);
+	assert_false(client.is_lost);
+	cut_for_long(&run);
+	assert_true(client.is_lost);
+	assert_int_equal(client.reconnected, 0);
+	assert_int_equal(rpc_pair_open(&home.pair, run.ctx), TFC_OK); /* to be closed */
+	end_with_home(&run, &client);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_silent_job_may_lose_its_connection_again_and_again),
 		cmocka_unit_test(a_silent_job_of_a_member_may_lose_its_connection_again_and_again),
 		cmocka_unit_test(a_job_whose_node_does_not_respond_is_lost),
+		cmocka_unit_test(a_node_that_does_not_respond_is_reported_until_it_is_back),
+		cmocka_unit_test(a_node_that_does_not_respond_is_not_waited_for_without_an_end),
 	};
 	return cmocka_run_group_tests_name("gateway_reconnect", tests, NULL, NULL);
 }

@@ -348,7 +348,8 @@ class BoundTest(ClientsTest):
                     f"tfc_run: cannot follow job {self.job}; retrying for 300 s at most: "
                     "too many connections with key [0-9a-f]{16} \\(1, the limit for one key\\); "
                     "try again later, or raise key_connections of the node\n", "err")
-                self.assertEqual(second.out, b"")
+                self.assertEqual([event["event"] for event in second.events()],
+                                 ["reconnecting"] if "--json" in args else [])
                 first.process.terminate()
                 first.end()
                 second.await_output("here")

@@ -69,6 +69,62 @@ class NodesTest(clients_test.ClientsTest):
         self.assertNotIn(b"node b responds again", run.out)
         self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
 
+    def test_a_maintaining_node_that_is_lost_is_named_until_it_is_back(self):
+        job = self.start_job("echo here; exec sleep 600", "--worker", "2", "--restart-on", "failure")
+        self.await_ready(job, 2)
+        direct, forwarded, logs, json = (
+            self.begin("attach", job), self.begin("attach", job, at="b"),
+            self.begin("logs", "-f", job, at="b"), self.begin("attach", job, "--json", at="b"))
+        for run in (direct, forwarded, logs, json):
+            run.await_output("here")
+        self.nodes["a"].process.kill()
+        self.nodes["a"].end()
+        lost = f"^tfc_run: cannot follow job {job}; retrying for %d s at most: "
+        direct.await_output(lost % 300 + "cannot reach a gateway: .*state-a/node.sock", "err")
+        named = "node a, which maintains it, does not respond"
+        for run in (forwarded, logs, json):
+            run.await_output(lost % 600 + named + "\n$", "err")
+        json.await_output(f'"event":"reconnecting","job":"{job}","node":"a","reason":"TFC_ELOST",'
+                          f'"text":"cannot follow .*{named}"')
+        self.nodes["a"] = self.node("a")
+        for run in (direct, forwarded, logs):
+            run.await_output(f"\ntfc_run: following job {job} again\n", "err")
+        json.await_output(f'"event":"reconnected","job":"{job}"')
+        self.await_ready(job, 2)
+        self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
+
+    def test_a_request_without_a_response_says_so(self):
+        self.nodes["a"].process.send_signal(signal.SIGSTOP)
+        try:
+            run = self.begin("members")
+            run.await_output("^tfc_run: no response from unix:.*/state-a/node.sock for 3 s; still waiting\n$",
+                             "err")
+        finally:
+            self.nodes["a"].process.send_signal(signal.SIGCONT)
+        self.assertEqual(run.end().status, 0)
+
+
+class EndTest(clients_test.ClientsTest):
+    names = "a"
+
+    def test_an_end_that_waits_for_an_evaluator_says_so(self):
+        path = self.job_file(
+            framework="tensorflow", roles={"chief": {}, "evaluator": {"finish_s": 60}},
+            argv=["/bin/sh", "-c", "case $TFC_TASK_TYPE in evaluator) exec sleep 600;; esac"])
+        job = self.ask("start", "--detach", "--job", path).lines()[0]
+        run = self.begin("attach", job)
+        waiting = r"waiting up to 5\d s for evaluator/0 to finish"
+        run.await_output(f"tfc_run: {waiting}\n", "err")
+        line = next(line for line in self.ask("ps").lines() if line.startswith(job))
+        self.assertRegex(line, f" stopping .* {waiting}$")
+        self.assertRegex(self.describe(job)["text"], f"^{waiting}$")
+        # The end is decided, whatever was reported later.
+        self.nodes["a"].process.kill()
+        self.nodes["a"].end()
+        self.nodes["a"] = self.node("a")
+        self.assertEqual(run.end().status, 0)
+        self.assertEqual(self.describe(job)["text"], "chief/0 exited with 0")
+
 
 if __name__ == "__main__":
     harness.main()

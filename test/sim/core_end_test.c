@@ -239,8 +239,11 @@ static void mirrored_peers_may_finish_and_their_failure_is_none(void **state)
 	s.now += SIM_SECOND;
 	sim_exit(&s, "worker/0", 1);
 	sim_expect(&s, "task worker/0 #1 exited exit 1: worker/0 exited with 1\n");
-	assert_int_equal(tfc__core_wake_at(s.core), s.now + 29 * SIM_SECOND);
-	sim_tick(&s, 29 * SIM_SECOND);
+	assert_int_equal(tfc__core_wake_at(s.core), s.now + SIM_SECOND);
+	sim_tick(&s, SIM_SECOND);
+	sim_expect(&s, "job stopping g1: waiting up to 28 s for worker/1 to finish\n");
+	assert_int_equal(tfc__core_wake_at(s.core), s.now + 28 * SIM_SECOND);
+	sim_tick(&s, 28 * SIM_SECOND);
 	sim_expect(&s, "stop worker/1 #1 10s\n");
 	sim_signal(&s, "worker/1", 9);
 	sim_expect(&s, "task worker/1 #1 stopped stopped 9: worker/1 died of SIGKILL\n"
@@ -261,10 +264,14 @@ static void evaluator_may_finish_its_last_evaluation(void **state)
 	sim_signal(&s, "worker/0", 15);
 	sim_signal(&s, "ps/0", 15);
 	s.trace.len = 0;
-	sim_tick(&s, 59 * SIM_SECOND);
+	sim_tick(&s, 2 * SIM_SECOND);
+	sim_expect(&s, "job stopping g1: waiting up to 58 s for evaluator/0 to finish\n");
+	sim_tick(&s, 57 * SIM_SECOND);
 	sim_expect(&s, "");
 	sim_tick(&s, SIM_SECOND);
 	sim_expect(&s, "stop evaluator/0 #1 10s\n");
+	sim_tick(&s, 2 * SIM_SECOND);
+	sim_expect(&s, "job stopping g1: waiting up to 8 s for evaluator/0 to stop\n");
 	sim_signal(&s, "evaluator/0", 15);
 	sim_expect(&s, "task evaluator/0 #1 stopped stopped 15: evaluator/0 died of SIGTERM\n"
 		       "release chief/0\n"

@@ -177,11 +177,21 @@ static void a_subscription_reports_that_it_is_lost_or_live(void **state)
 			    "\"text\":\"no such job: x\"}");
 	event = make_event(TFC_EVENT_LIVE);
 	assert_json(&event, "\"live\",\"job\":\"0123456789abcdef\"}");
+	event = make_event(TFC_EVENT_RECONNECTING);
+	event.error_code = TFC_ELOST;
+	event.node = "b";
+	event.text = "retrying";
+	assert_json(&event, "\"reconnecting\",\"job\":\"0123456789abcdef\",\"node\":\"b\","
+			    "\"reason\":\"TFC_ELOST\",\"text\":\"retrying\"}");
+	event = make_event(TFC_EVENT_RECONNECTED);
+	event.text = "following again";
+	assert_json(&event, "\"reconnected\",\"job\":\"0123456789abcdef\","
+			    "\"text\":\"following again\"}");
 }
 
 static void what_is_no_event_is_refused(void **state)
 {
-	tfc_event event = make_event(TFC_EVENT_PROGRESS + 1);
+	tfc_event event = make_event(TFC_EVENT_RECONNECTED + 1);
 	char *json = (char *)"untouched";
 	assert_int_equal(tfc_event_json(&event, &json), TFC_EINVAL);
 	event.kind = 0;

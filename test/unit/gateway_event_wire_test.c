@@ -304,7 +304,7 @@ static void expect_refusal(const char *hex, int code, const char *text)
 /* One of a later version is passed over; one that is damaged is not. */
 static void a_kind_that_nobody_knows_is_not_a_damaged_event(void **state)
 {
-	expect_refusal("81a16b10", TFC_ENOTSUP, "unknown kind of event");
+	expect_refusal("81a16b11", TFC_ENOTSUP, "unknown kind of event");
 	expect_refusal("81a16b06", TFC_ENOTSUP, "unknown kind of event");
 	expect_refusal("80", TFC_ENOTSUP, "unknown kind of event");
 	expect_refusal("82a16b01a26a73a131", TFC_EPARSE,

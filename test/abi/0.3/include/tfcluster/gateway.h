@@ -357,20 +357,27 @@ enum tfc_event_kind {
 	 * OUTPUT of the same or the end of the attempt. At most about two per second and line; only
 	 * with wants_progress. */
 	TFC_EVENT_PROGRESS = 15,
+	/* Of a subscription with wants_reconnects: */
+	/* The node that maintains the job, or the way to it, does not respond. The subscription
+	 * retries; text says why and for how long at most. It comes again when the reason changes.
+	 * LOST follows if the time is over. */
+	TFC_EVENT_RECONNECTING = 16,
+	/* The subscription continues where it was. */
+	TFC_EVENT_RECONNECTED = 17,
 };
 
 /*
  * An event. Borrowed: valid during the callback. Strings are never NULL. `kind` decides which
  * fields have a meaning; the others are 0 or "". When a subscription replays an event, also after a
- * restart of the host or the node, the event has the same fields as the first time. Only LIVE and
- * LOST depend on when they are reported.
+ * restart of the host or the node, the event has the same fields as the first time. Only LIVE,
+ * LOST, RECONNECTING and RECONNECTED depend on when they are reported.
  */
 typedef struct tfc_event {
 	uint32_t size; /* of the library's struct; in a copy, the host sets sizeof(tfc_event) */
 	uint32_t kind; /* enum tfc_event_kind */
 	/* CLOCK_REALTIME of the node that observed it, in nanoseconds since 1970. When it happened;
-	 * SUBMITTED, ENDED: when the job was submitted, ended; LIVE, LOST and the other events of a
-	 * watch: when it was reported */
+	 * SUBMITTED, ENDED: when the job was submitted, ended; LIVE, LOST, RECONNECTING,
+	 * RECONNECTED and the other events of a watch: when it was reported */
 	uint64_t time_ns;
 	uint64_t epoch; /* grows when the job continues after a restart of its node; from 1 */
 
@@ -382,7 +389,7 @@ typedef struct tfc_event {
 	uint32_t job_state;    /* enum tfc_job_state; OUTPUT, GAP: as of the last JOB event */
 	uint32_t generation;   /* of the group, from 1; OUTPUT, GAP: of the attempt */
 	/* Opaque: a subscription or watch that begins with it continues after this event. "": in
-	 * LOST, and in all events with skip_output */
+	 * LOST, RECONNECTING and RECONNECTED, and in all events with skip_output */
 	const char *cursor;
 
 	/* The task: TASK, OUTPUT, PROGRESS, GAP. END: the deciding task; task_type is "" if none
@@ -391,7 +398,8 @@ typedef struct tfc_event {
 	uint32_t task_index; /* among the tasks of task_type, from 0 */
 	uint32_t attempt;    /* from 1 */
 	const char *node;    /* name of the task's node; of a watch: of the node that maintains the
-				job, or that the event is about */
+				job, or that the event is about; RECONNECTING: of the node that
+				does not respond, if it is known */
 
 	/* TASK */
 	const char *address; /* "host:port"; "": it has no port */
@@ -406,13 +414,14 @@ typedef struct tfc_event {
 	uint32_t exit_reason; /* enum tfc_exit_reason: how the process itself ended */
 	int32_t exit_code;    /* of a process that exited: 0 to 255; else 0 */
 	int32_t signal;       /* the signal that killed the process; else 0 */
-	/* enum tfc_err: why the process never ran; LOST, NODE_UNSEEN: the code of `text`; else 0 */
+	/* enum tfc_err: why the process never ran; LOST, RECONNECTING, NODE_UNSEEN: the code of
+	 * `text`; else 0 */
 	int32_t error_code;
 	uint64_t user_us;     /* CPU time in user mode, microseconds; see tfc_process_event */
 	uint64_t system_us;   /* the same, in the kernel */
 	uint64_t max_rss_kib; /* largest resident set */
-	const char *text; /* TASK, JOB, GAP, END, LOST, and of a watch SUBMITTED, CHANGED, ENDED,
-			     NODE_UNSEEN: a message for people; or "" */
+	const char *text; /* TASK, JOB, GAP, END, LOST, RECONNECTING, RECONNECTED, and of a watch
+			     SUBMITTED, CHANGED, ENDED, NODE_UNSEEN: a message for people; or "" */
 
 	/* END */
 	const char *const *log_tail; /* last lines of the deciding task; NULL-terminated */
@@ -469,11 +478,15 @@ typedef struct tfc_subscribe_options {
 	const char *cursor;
 	uint32_t wants_live;     /* 1: report LIVE once the replay is over */
 	uint32_t wants_progress; /* 1: report PROGRESS of unfinished lines */
+	/* 1: report RECONNECTING and RECONNECTED. 0: a connection that is lost for more than 3 s is
+	 * only logged. */
+	uint32_t wants_reconnects;
+	uint32_t reserved; /* 0 */
 } tfc_subscribe_options;
 
-#define TFC_SUBSCRIBE_OPTIONS_INIT                        \
-	{                                                 \
-		sizeof(tfc_subscribe_options), 0, 0, 0, 0 \
+#define TFC_SUBSCRIBE_OPTIONS_INIT                              \
+	{                                                       \
+		sizeof(tfc_subscribe_options), 0, 0, 0, 0, 0, 0 \
 	}
 
 /** As tfc_ctx_options_init. */
