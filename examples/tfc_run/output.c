@@ -349,11 +349,16 @@ static void show_task(struct output *output, const tfc_event *event)
 	task->state = event->task_state;
 	if (event->task_state >= TFC_TASK_EXITED)
 		unfinished_remove(&output->unfinished, (size_t)(task - output->tasks), 0);
-	if (event->task_state == TFC_TASK_READY && strcmp(event->task_type, "tensorboard") == 0)
-		output_message(output, NOTICE, "TensorBoard: http://%s/", event->address);
-	bool is_stalled = event->reason == TFC_END_STALLED && event->task_state < TFC_TASK_EXITED;
+	bool is_notice = event->task_state < TFC_TASK_EXITED && event->text[0];
 	bool is_failed = event->task_state == TFC_TASK_FAILED && event->reason != TFC_END_STALLED;
-	if (is_failed || event->task_state == TFC_TASK_LOST || is_stalled)
+	if (is_notice) /* of a task that hangs: there may be no other event for long */
+		output_message(output, NOTICE, "%s", event->text);
+	else if (event->task_state == TFC_TASK_READY &&
+		 strcmp(event->task_type, "tensorboard") == 0)
+		output_message(output, NOTICE, "TensorBoard: http://%s/", event->address);
+	if (is_notice)
+		snprintf(output->notice, sizeof(output->notice), "%s", event->text);
+	if (is_failed || event->task_state == TFC_TASK_LOST)
 		snprintf(output->held, sizeof(output->held), "%s", event->text);
 }
 
@@ -419,6 +424,16 @@ static void show_end(struct output *output, const tfc_event *event)
 			       tfc_end_reason_name(event->reason), event->text, ignored, log);
 }
 
+/* When a task's stall restarts its group, the text about the task says so already. */
+static void show_restart(struct output *output, const tfc_event *event)
+{
+	if (!event->text[0])
+		output_message(output, NOTICE, "restarting");
+	else if (strcmp(event->text, output->notice) != 0)
+		output_message(output, NOTICE, "%s", event->text);
+	output->notice[0] = '\0';
+}
+
 void output_event(struct output *output, const tfc_event *event)
 {
 	bool is_json = output->options->is_json;
@@ -445,7 +460,7 @@ void output_event(struct output *output, const tfc_event *event)
 	else if (event->kind == TFC_EVENT_RECONNECTED)
 		output_message(output, NOTICE, "%s", event->text);
 	else if (event->kind == TFC_EVENT_JOB && event->job_state == TFC_JOB_RESTARTING)
-		output_message(output, NOTICE, "%s", event->text[0] ? event->text : "restarting");
+		show_restart(output, event);
 	else if (event->kind == TFC_EVENT_JOB &&
 		 (event->job_state <= TFC_JOB_RUNNING || was_stopping) && event->text[0])
 		output_message(output, NOTICE, "%s", event->text);

@@ -37,6 +37,10 @@ enum tfc_process_event_kind {
 	TFC_PROCESS_EXITED =
 		2, /* terminal: it, and all it started, are reaped; the log is complete */
 	TFC_PROCESS_STALLED = 3, /* it has given no sign of life for `silent_ms`; see stall_ms */
+	/* the signal `status` (SIGSTOP, SIGTSTP, ...) stopped it `silent_ms` ago; see suspend_ms */
+	TFC_PROCESS_SUSPENDED = 4,
+	/* it continues; `silent_ms`: how long it was stopped. Only after SUSPENDED. */
+	TFC_PROCESS_CONTINUED = 5,
 };
 
 /*
@@ -57,7 +61,7 @@ typedef struct tfc_process_event {
 	uint32_t kind;    /* enum tfc_process_event_kind */
 	int32_t pid;      /* of the process; 0 when it never started */
 	uint32_t reason;  /* enum tfc_exit_reason */
-	int32_t status;   /* see enum tfc_exit_reason */
+	int32_t status;   /* see enum tfc_exit_reason; SUSPENDED: the signal */
 	uint32_t is_oom;  /* 1: the kernel killed it because memory ran out */
 	uint64_t time_ns; /* when it happened, CLOCK_REALTIME */
 	/* CPU time in user mode, microseconds: of the process and of the children that it has
@@ -69,7 +73,7 @@ typedef struct tfc_process_event {
 	uint64_t log_dropped; /* output bytes that could not be written (full disk) */
 	/* a message about the end; STARTED: why memory is not limited; or "" */
 	const char *text;
-	uint32_t silent_ms; /* STALLED: time since its last sign of life */
+	uint32_t silent_ms; /* STALLED: time since its last sign of life; see also SUSPENDED */
 	uint32_t isolation; /* enum tfc_isolation in effect, never AUTO; 0: it never started */
 	uint64_t log_gap; /* of log_dropped: bytes missing at the end of the log, where the disk had
 			     no room for a gap record: a reader of the log does not see the loss */
@@ -148,11 +152,16 @@ typedef struct tfc_process_options {
 	 */
 	uint32_t stall_ms;
 	uint32_t isolation; /* enum tfc_isolation */
+	/* Report TFC_PROCESS_SUSPENDED when a signal has stopped the process for this many
+	 * milliseconds, and TFC_PROCESS_CONTINUED when it continues; 0: never. The process itself
+	 * counts, not its children; a process held by a debugger is not reported. */
+	uint32_t suspend_ms;
+	uint32_t reserved; /* 0 */
 } tfc_process_options;
 
-#define TFC_PROCESS_OPTIONS_INIT                                                   \
-	{                                                                          \
-		sizeof(tfc_process_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define TFC_PROCESS_OPTIONS_INIT                                                         \
+	{                                                                                \
+		sizeof(tfc_process_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
 	}
 
 /** As tfc_ctx_options_init. */

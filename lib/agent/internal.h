@@ -13,7 +13,7 @@
  *   user.c       users and groups by name
  *   activity.c   the activity of a task's processes
  *   explain.c    what a job's tasks would run with
- *   stall.c      silent tasks, and tasks that are not ready
+ *   stall.c      silent and suspended tasks, and tasks that are not ready
  *   incarnation.c  waits for tasks of the node's previous incarnation to end
  *   removal.c    removes directories, among them stale private directories
  *   stacks.c     the stacks of Python processes
@@ -350,6 +350,9 @@ void tfc__stall_init(struct agent_task *task);
 void tfc__stall_fini(struct agent_task *task);
 uint32_t tfc__stall_ms(const struct agent_task *task); /* 0: not watched */
 void tfc__stall_report(struct agent_task *task, uint32_t silent_ms);
+#define TFC__SUSPEND_MS 5000 /* a task that a signal has stopped for this long is reported */
+void tfc__suspension_report(struct agent_task *task, const tfc_process_event *process);
+void tfc__suspension_report_end(struct agent_task *task, const tfc_process_event *process);
 void tfc__agent_deliver_inspection(struct tfc__work *work);
 
 /* stacks.c */

@@ -223,8 +223,15 @@ static void attempt_on_event(void *user, const tfc_process_event *process)
 		attempt_on_exit(task, process);
 		return;
 	}
-	if (process->kind == TFC_PROCESS_STALLED) {
+	switch (process->kind) {
+	case TFC_PROCESS_STALLED:
 		tfc__stall_report(task, process->silent_ms);
+		return;
+	case TFC_PROCESS_SUSPENDED:
+		tfc__suspension_report(task, process);
+		return;
+	case TFC_PROCESS_CONTINUED:
+		tfc__suspension_report_end(task, process);
 		return;
 	}
 	if (*process->text)
@@ -275,6 +282,7 @@ void tfc__agent_spawn_attempt(struct agent_task *task)
 	options.attempt = task->attempt;
 	options.grace_ms = task_grace_ms(task);
 	options.stall_ms = tfc__stall_ms(task);
+	options.suspend_ms = TFC__SUSPEND_MS;
 	options.isolation = job->info.job->isolation;
 	if (task->hold && task->role->port_handover == TFC__HANDOVER_RELEASE)
 		tfc__port_hand_over(task->hold);

@@ -1,11 +1,13 @@
 /*
- * Silent tasks, and tasks that are not ready yet.
+ * Silent and suspended tasks, and tasks that are not ready yet.
  *
  * The activity of a silent task is reported a moment after the silence: it takes two measurements
  * of its CPU time to see whether it works. A role that is silent by its nature (a server waits for
  * requests, an evaluator for checkpoints) has stalled only if one of its processes is stopped,
  * unless the role itself limits its silence.
  */
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/internal.h"
@@ -86,6 +88,42 @@ void tfc__stall_fini(struct agent_task *task)
 	tfc__timer_cancel(&task->stall_timer);
 	task->silence = (struct silence){0};
 	tfc__stacks_end(task);
+}
+
+/* ---- tasks that are suspended by a signal */
+
+static const char *suspension_signal(int number)
+{
+	switch (number) {
+	case SIGTSTP:
+		return "SIGTSTP";
+	case SIGTTIN:
+		return "SIGTTIN";
+	case SIGTTOU:
+		return "SIGTTOU";
+	default:
+		return "SIGSTOP";
+	}
+}
+
+/* Of a job that a node elsewhere maintains, the text names the node of the process. */
+void tfc__suspension_report(struct agent_task *task, const tfc_process_event *process)
+{
+	bool is_elsewhere = task->job->info.lease != NULL;
+	char text[192];
+	snprintf(text, sizeof(text),
+		 "has been stopped (%s) for %u s; continue it with kill -CONT %d%s%s, or stop the "
+		 "job",
+		 suspension_signal(process->status), process->silent_ms / 1000, (int)process->pid,
+		 is_elsewhere ? " on node " : "", is_elsewhere ? task->job->agent->name : "");
+	tfc__agent_notify(task, &(struct tfc__task_event){.kind = TFC__AGENT_NOTICE, .text = text});
+}
+
+void tfc__suspension_report_end(struct agent_task *task, const tfc_process_event *process)
+{
+	char text[64];
+	snprintf(text, sizeof(text), "continued after %u s", process->silent_ms / 1000);
+	tfc__agent_notify(task, &(struct tfc__task_event){.kind = TFC__AGENT_NOTICE, .text = text});
 }
 
 /* ---- tasks that are not ready */

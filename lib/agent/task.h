@@ -103,6 +103,8 @@ enum tfc__task_event_kind {
 	TFC__AGENT_UNREACHABLE = 12,
 	TFC__AGENT_REACHABLE = 13,
 	TFC__AGENT_FENCED = 14,
+	/* text: a message about the attempt, without the task's name, for the job's followers */
+	TFC__AGENT_NOTICE = 15,
 };
 
 /* The state of a task's process. */

@@ -25,6 +25,19 @@ void tfc__report_stall(struct tfc__core *core, struct task *t, const char *text)
 	tfc__action_set_text(core, action, text);
 }
 
+/* Of a task that is being stopped, only its end is reported. */
+void tfc__report_notice(struct tfc__core *core, struct task *t, const char *what)
+{
+	char text[ACTION_TEXT];
+	if (!tfc__task_is_alive(t) || t->ending == ENDING_STOP)
+		return;
+	tfc__text_name(core, t, text, sizeof(text));
+	tfc__text_add(text, sizeof(text), " %s", what);
+	struct tfc__core_action *action = tfc__action_add(core, TFC__DO_REPORT_TASK, t);
+	action->state = t->state;
+	tfc__action_set_text(core, action, text);
+}
+
 static void stall_text(const struct tfc__core *core, const struct task *t, char *text, size_t size)
 {
 	tfc__text_name(core, t, text, size);

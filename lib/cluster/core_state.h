@@ -491,6 +491,7 @@ void tfc__stall_over(struct tfc__core *core, struct task *t);
 /* ... and the stalls of other tasks need not wait for it */
 void tfc__stall_conclude(struct tfc__core *core, struct task *t);
 void tfc__report_stall(struct tfc__core *core, struct task *t, const char *text);
+void tfc__report_notice(struct tfc__core *core, struct task *t, const char *text);
 
 /* ---- core_start.c */
 void tfc__start_begin(struct tfc__core *core); /* it is explained if it takes long */

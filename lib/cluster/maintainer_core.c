@@ -325,6 +325,10 @@ static void on_task_event(struct tfc__core *core, const struct tfc__task_event *
 		if (is_of_attempt)
 			tfc__stall_inspected(core, t, event);
 		break;
+	case TFC__AGENT_NOTICE:
+		if (is_of_attempt && event->text && *event->text)
+			tfc__report_notice(core, t, event->text);
+		break;
 	default:
 		break;
 	}

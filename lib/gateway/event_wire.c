@@ -71,7 +71,7 @@ static const struct tfc__field rows[] = {
 	FIELD("dl", TFC__UINT, gap_bytes, TFC__V0_2, .json = "bytes", .shown = GAP),
 	FIELD("x", TFC__STRING, event.text, TFC__V0_2, .json = "text",
 	      .shown = STALLED | END | LOST,
-	      .shown_if_set = JOB | ENDED | GAP | WATCHED | NODE | LIVE),
+	      .shown_if_set = JOB | TASK | GAP | WATCHED | NODE | LIVE),
 	FIELD("d", TFC__BYTES, output, TFC__V0_2,
 	      .count = offsetof(struct tfc__sub_event, output_len), .json = "text",
 	      .shown = OUTPUT),

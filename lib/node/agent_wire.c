@@ -168,7 +168,8 @@ int tfc__event_read(struct tfc__reader *reader, const msgpack_object *object, ui
 	int code = tfc__fields_read(reader, &event_fields, object, error, event);
 	if (code < 0)
 		return code;
-	if (event->kind > TFC__AGENT_STATES) /* a remote agent does not report the other kinds */
+	bool is_of_agent = event->kind <= TFC__AGENT_STATES || event->kind == TFC__AGENT_NOTICE;
+	if (!is_of_agent) /* a remote agent does not report the other kinds */
 		event->kind = 0;
 	if (event->activity > TFC__ACTIVITY_OWN_WORK)
 		event->activity = TFC__ACTIVITY_UNKNOWN;

@@ -80,6 +80,7 @@ int tfc__launch_build(const tfc_process_options *options, tfc_error *error, void
 		.argv = sizeof(head),
 		.attempt = options->attempt ? options->attempt : 1,
 		.stall_ms = options->stall_ms,
+		.suspend_ms = options->suspend_ms,
 		.isolation = options->isolation,
 		.log_segments = options->log_segments ? options->log_segments : TFC__LOG_SEGMENTS,
 		.log_segment_bytes = options->log_segment_bytes ? options->log_segment_bytes

@@ -139,11 +139,14 @@ static void process_report_started(tfc_process *process, const struct tfc__repor
 	process_call_fn(process, &event);
 }
 
-static void process_report_stalled(tfc_process *process, const struct tfc__report *report)
+/* Reports that the process is silent, suspended, or continues. */
+static void process_report_alive(tfc_process *process, uint32_t kind,
+				 const struct tfc__report *report)
 {
 	tfc_process_event event = {.size = sizeof(event),
-				   .kind = TFC_PROCESS_STALLED,
+				   .kind = kind,
 				   .pid = report->pid,
+				   .status = kind == TFC_PROCESS_SUSPENDED ? report->status : 0,
 				   .time_ns = report->time_ns,
 				   .silent_ms = report->silent_ms,
 				   .isolation = process->isolation,
@@ -187,7 +190,11 @@ void tfc__process_receive(tfc_process *process, const struct tfc__report *report
 	if (report->kind == TFC__MSG_STARTED)
 		process_report_started(process, report);
 	else if (report->kind == TFC__MSG_STALLED)
-		process_report_stalled(process, report);
+		process_report_alive(process, TFC_PROCESS_STALLED, report);
+	else if (report->kind == TFC__MSG_SUSPENDED)
+		process_report_alive(process, TFC_PROCESS_SUSPENDED, report);
+	else if (report->kind == TFC__MSG_CONTINUED)
+		process_report_alive(process, TFC_PROCESS_CONTINUED, report);
 	else if (report->kind == TFC__MSG_EXITED)
 		process_report_exited(process, report);
 	if (process->is_closed && !process->guard)

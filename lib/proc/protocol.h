@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TFC__PROTOCOL_VERSION 12
+#define TFC__PROTOCOL_VERSION 13
 
 /* The descriptors of a guard that was just started. */
 enum tfc__guard_fd {
@@ -55,6 +55,9 @@ enum tfc__message_kind {
 	TFC__MSG_LEASE, /* host to guard: begin, renew, or (deadline 0) forget a lease */
 	TFC__MSG_OVER,  /* guard to host: the lease `id` is over, its tasks are being ended */
 	TFC__MSG_NOT_KEPT, /* guard to host: the port `id`, of KEEP, was closed: out of memory */
+	/* both shim to guard, guard to host */
+	TFC__MSG_SUSPENDED, /* the signal `status` stopped the task silent_ms ago */
+	TFC__MSG_CONTINUED, /* ... and it continues, after silent_ms */
 };
 
 /* The locks that a shim holds as long as its task may be alive; -1: none. */
@@ -148,15 +151,17 @@ struct tfc__report {
 	uint64_t id;     /* filled in by the guard */
 	int32_t pid;
 	int32_t shim;   /* pid, filled in by the guard */
-	int32_t status; /* exit code, signal, or errno if not started; HELLO: protocol version */
+	int32_t status; /* exit code, signal, or errno if not started; SUSPENDED: signal; HELLO:
+			   protocol version */
 	uint32_t step;  /* enum tfc__step, if not started; STARTED: MEMORY if the limit that is
 			   applied if possible is not, with its errno in `status`, else NONE */
 	uint32_t is_oom;
-	uint32_t resource;  /* NOT_STARTED, a limit: RLIMIT_..., */
-	int64_t requested;  /* the value that was requested, -1: unlimited; */
-	int64_t allowed;    /* and the present hard limit */
-	uint32_t silent_ms; /* STALLED: time since the last sign of life; EXITED, LOST: length of
-			       the lease that ended, 0: another reason */
+	uint32_t resource; /* NOT_STARTED, a limit: RLIMIT_..., */
+	int64_t requested; /* the value that was requested, -1: unlimited; */
+	int64_t allowed;   /* and the present hard limit */
+	/* STALLED: time since the last sign of life; SUSPENDED, CONTINUED: how long the task was
+	 * suspended; EXITED, LOST: length of the lease that ended, 0: another reason */
+	uint32_t silent_ms;
 	uint32_t isolation; /* STARTED: enum tfc__isolation, never AUTO */
 	uint64_t time_ns;
 	uint64_t user_us;
@@ -201,6 +206,9 @@ struct tfc__launch {
 	uint32_t isolation; /* enum tfc__isolation */
 	uint32_t stall_ms;  /* report a silence of this length; 0: none */
 	uint64_t memory;    /* 0: no limit */
+	/* report that a signal has suspended the task for this long; 0: never */
+	uint32_t suspend_ms;
+	uint32_t reserved;
 };
 
 /* As enum tfc_limit_flags. */

@@ -99,11 +99,17 @@ static void receive(void *user, const tfc_process_event *event)
 		snprintf(task->started_text, sizeof(task->started_text), "%s", event->text);
 		return;
 	}
-	if (event->kind == TFC_PROCESS_STALLED) {
+	if (event->kind >= TFC_PROCESS_STALLED && event->kind <= TFC_PROCESS_CONTINUED) {
 		assert_true(task->is_started);
 		assert_int_equal(task->ends, 0);
 		assert_int_equal(event->pid, task->pid);
-		task->stalls++;
+		task->stalls += event->kind == TFC_PROCESS_STALLED;
+		task->suspensions += event->kind == TFC_PROCESS_SUSPENDED;
+		task->continuations += event->kind == TFC_PROCESS_CONTINUED;
+		if (event->kind == TFC_PROCESS_SUSPENDED)
+			task->suspended_by = event->status;
+		else
+			assert_int_equal(event->status, 0);
 		assert_int_not_equal(event->isolation, TFC_ISOLATION_AUTO);
 		task->silent_ms = event->silent_ms;
 		return;
@@ -233,13 +239,18 @@ void proc_await_end(struct proc_run *run, struct proc_task *task)
 	assert_int_equal(task->ends, 1);
 }
 
-void proc_await_stall(struct proc_run *run, struct proc_task *task)
+void proc_await_count(struct proc_run *run, struct proc_task *task, const int *count)
 {
-	int before = task->stalls;
-	for (uint64_t deadline = tfc__now() + PATIENCE; task->stalls == before;) {
+	int before = *count;
+	for (uint64_t deadline = tfc__now() + PATIENCE; *count == before;) {
 		assert_int_equal(task->ends, 0);
 		dispatch(run, deadline);
 	}
+}
+
+void proc_await_stall(struct proc_run *run, struct proc_task *task)
+{
+	proc_await_count(run, task, &task->stalls);
 }
 
 void proc_close(struct proc_task *task)

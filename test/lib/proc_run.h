@@ -20,7 +20,9 @@ struct proc_task {
 	bool is_started;
 	int ends; /* how many terminal events came */
 	int stalls;
-	uint32_t silent_ms; /* of the last stall */
+	uint32_t silent_ms; /* of the last stall, or of one of the following */
+	int suspensions, continuations;
+	int suspended_by; /* the signal */
 	pid_t pid;
 	tfc_process_event end; /* a copy; its text is below */
 	char text[512];
@@ -51,6 +53,8 @@ void proc_await_end(struct proc_run *run, struct proc_task *task);
 void proc_expect_signal(struct proc_run *run, uint32_t isolation, int number);
 /* Waits for the next stall; the process must not end before. */
 void proc_await_stall(struct proc_run *run, struct proc_task *task);
+/* Waits until *count, one of the counts in `task`, grows; the process must not end before. */
+void proc_await_count(struct proc_run *run, struct proc_task *task, const int *count);
 void proc_close(struct proc_task *task);
 
 /* All output of a log, NUL-terminated behind *ret_len bytes; the caller frees it. */

@@ -179,6 +179,15 @@ class CommandsTest(ClientsTest):
         self.assertRegex(text, f"(?m)^started +{moment}\n")
         self.assertNotRegex(text, "(?m)^(exit status|ended) ")
         self.ask("stop", "--kill", "--wait", running)
+    def test_describe_shows_a_task_that_is_stopped(self):
+        job = self.start_job("kill -STOP $$; exec sleep 100")
+        harness.wait_until(lambda: self.describe(job)["tasks"][0].get("doing") ==
+                           "stopped (SIGSTOP)", "a stopped task")
+        self.assertIn("ready: stopped (SIGSTOP)", self.ask("describe", job).out.decode())
+        os.kill(self.describe(job)["tasks"][0]["pid"], signal.SIGCONT)
+        harness.wait_until(lambda: "doing" not in self.describe(job)["tasks"][0],
+                           "a task that continues")
+        self.ask("stop", "--kill", "--wait", job)
 
     def test_describe_blames_nobody_who_was_stopped(self):
         job = self.start_job("[ $TFC_ATTEMPT$TFC_TASK_INDEX != 11 ] || kill -9 $$; exec sleep 100",

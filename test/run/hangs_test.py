@@ -62,6 +62,37 @@ class HangsTest(harness.RunTest):
                 self.assertEqual((told["task"], told["state"]), ("worker/0", "ready"))
                 self.assertRegex(told["text"], r"^worker/0 has had no output for [\d.]+ s: " + what)
 
+    def test_a_stopped_task_is_reported_and_its_continuation(self):
+        """By default: no option asks for it, and nothing else happens to the task."""
+        run = self.start("--json", "--", "sh", "-c", "echo $$; kill -STOP $$; while [ ! -e go ]; do sleep 0.1; "
+                         "done; exit 3")
+        run.await_output(r"has been stopped")
+        pid = int(next(event["text"] for event in self.whole_events(run)
+                       if event["event"] == "output"))
+        os.kill(pid, signal.SIGCONT)
+        run.await_output(r"continued after")
+        self.write("go", "")
+        self.assertEqual(run.end().status, 3)
+        told = [event for event in run.events() if event["event"] == "task" and "text" in event]
+        self.assertEqual([(event["task"], event["attempt"], event.get("reason"))
+                          for event in told],
+                         [("worker/0", 1, None), ("worker/0", 1, None), ("worker/0", 1, "exit")])
+        self.assertEqual(told[0]["text"],
+                         f"worker/0 has been stopped (SIGSTOP) for 5 s; continue it with "
+                         f"kill -CONT {pid}, or stop the job")
+        self.assertRegex(told[1]["text"], r"^worker/0 continued after \d+ s$")
+        self.assertEqual((run.events()[-1]["reason"], run.events()[-1]["exit"]), ("exit", 3))
+
+    def test_a_hang_is_printed_when_it_is_noticed(self):
+        """And not only with the next event, for which a job that hangs may wait for ever."""
+        run = self.start("--strategy", "none", "--stall", "0.5", "--grace", "1", "--", "sh", "-c",
+                         "kill -STOP $$")
+        run.await_output(r"tfc_run: worker/0 has had no output for 0\.5", "err")
+        run.await_output(r"tfc_run: worker/0 has been stopped \(SIGSTOP\) for 5 s; continue it "
+                         r"with kill -CONT \d+, or stop the job\n", "err")
+        self.interrupt(run)
+        self.assertEqual(run.status, 143)
+
     def test_all_stacks_are_in_the_log_before_the_stall_is_reported(self):
         run, told = self.stall("--on-stall", "stacks", "--", *self.python(HANG), stall="1")
         self.interrupt(run)

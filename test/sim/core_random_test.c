@@ -229,7 +229,7 @@ static void live(struct world *w, uint32_t i)
 		slot->is_stacking = false;
 		inspect(w, i);
 	} else if (once_in(w, 50)) {
-		feed_task(w, TFC__AGENT_STALLED, i);
+		feed_task(w, once_in(w, 3) ? TFC__AGENT_NOTICE : TFC__AGENT_STALLED, i);
 	} else if (slot->is_frozen) {
 		slot->is_frozen = w->is_honest || !once_in(w, 4);
 	} else if (slot->is_signalled && once_in(w, 3)) {

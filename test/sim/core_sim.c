@@ -469,6 +469,11 @@ void sim_stalled(struct sim *s, const char *task, uint32_t silent_ms, const char
 	about(s, TFC__AGENT_STALLED, task, silent_ms, what);
 }
 
+void sim_notice(struct sim *s, const char *task, const char *what)
+{
+	about(s, TFC__AGENT_NOTICE, task, 0, what);
+}
+
 void sim_stacked(struct sim *s, const char *task, const char *what)
 {
 	about(s, TFC__AGENT_STACKED, task, 0, what);

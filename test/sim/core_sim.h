@@ -83,6 +83,7 @@ void sim_answer(struct sim *s, const char *task, enum tfc__proc_state state);
 /* Answers the last INSPECT: `task` (NULL: none) is doing `what`. */
 void sim_snapshot(struct sim *s, const char *task, const char *what);
 void sim_stalled(struct sim *s, const char *task, uint32_t silent_ms, const char *what);
+void sim_notice(struct sim *s, const char *task, const char *what);
 void sim_stacked(struct sim *s, const char *task, const char *what);
 void sim_inspected(struct sim *s, const char *task, enum tfc__activity activity, uint32_t silent_ms,
 		   const char *what);

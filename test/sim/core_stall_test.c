@@ -40,6 +40,28 @@ static void stall_is_reported_and_nothing_else(void **state)
 	sim_fini(&s);
 }
 
+static void notice_about_a_task_is_reported_and_nothing_else(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	s.policy.on_stall = TFC__STALL_RESTART;
+	sim_up(&s);
+	sim_notice(&s, "worker/1", "continued after 7 s");
+	sim_expect(&s, "task worker/1 #1 ready: worker/1 continued after 7 s\n");
+	sim_report(&s, 0,
+		   &(struct tfc__task_event){.kind = TFC__AGENT_NOTICE,
+					     .task = sim_task(&s, "worker/1"),
+					     .attempt = 7,
+					     .text = "of another attempt"});
+	sim_expect(&s, "");
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
+	sim_stop(&s, 0, false);
+	s.trace.len = 0;
+	sim_notice(&s, "worker/1", "continued after 7 s");
+	sim_expect(&s, "");
+	sim_fini(&s);
+}
+
 static void stacks_are_written_before_the_stall_is_reported(void **state)
 {
 	struct sim s;
@@ -491,6 +513,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stall_is_reported_and_nothing_else),
+		cmocka_unit_test(notice_about_a_task_is_reported_and_nothing_else),
 		cmocka_unit_test(stacks_are_written_before_the_stall_is_reported),
 		cmocka_unit_test(stalled_task_that_dies_meanwhile_is_judged_by_its_death),
 		cmocka_unit_test(stalled_task_that_is_lost_with_its_node_is_judged_by_its_death),

@@ -331,7 +331,7 @@ static void move_task(struct world *w, uint32_t i)
 							     : TFC__AGENT_EXITED,
 			   i);
 	else if (t->is_alive && once_in(w, 10))
-		task_event(w, TFC__AGENT_STALLED, i);
+		task_event(w, once_in(w, 3) ? TFC__AGENT_NOTICE : TFC__AGENT_STALLED, i);
 	else if (t->is_alive)
 		task_event(w, once_in(w, 2) ? TFC__AGENT_STARTED : TFC__AGENT_READY, i);
 }

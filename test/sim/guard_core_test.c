@@ -29,11 +29,11 @@ struct world {
 
 static const char *kind_name(uint32_t kind)
 {
-	static const char *const names[TFC__MSG_OVER + 1] = {[TFC__MSG_STARTED] = "started",
-							     [TFC__MSG_EXITED] = "exited",
-							     [TFC__MSG_STALLED] = "stalled",
-							     [TFC__MSG_OVER] = "over"};
-	return kind <= TFC__MSG_OVER && names[kind] ? names[kind] : "?";
+	static const char *const names[TFC__MSG_CONTINUED + 1] = {
+		[TFC__MSG_STARTED] = "started",     [TFC__MSG_EXITED] = "exited",
+		[TFC__MSG_STALLED] = "stalled",     [TFC__MSG_SUSPENDED] = "suspended",
+		[TFC__MSG_CONTINUED] = "continued", [TFC__MSG_OVER] = "over"};
+	return kind <= TFC__MSG_CONTINUED && names[kind] ? names[kind] : "?";
 }
 
 static void note(void *user, const struct guard_action *action)
@@ -177,10 +177,15 @@ static void what_a_shim_reports_is_passed_on_with_the_hosts_id(void **state)
 	assert_done_until(world, "", 0);
 	report(world, slot, (struct tfc__report){.kind = TFC__MSG_STARTED, .pid = 77});
 	report(world, slot, (struct tfc__report){.kind = TFC__MSG_STALLED, .silent_ms = 60});
+	report(world, slot,
+	       (struct tfc__report){.kind = TFC__MSG_SUSPENDED, .status = 19, .silent_ms = 5000});
+	report(world, slot, (struct tfc__report){.kind = TFC__MSG_CONTINUED, .silent_ms = 7000});
 	report(world, slot, (struct tfc__report){.kind = TFC__MSG_PONG});
 	ended(world, slot, TFC__END_CODE, 3);
 	assert_done(world, "started 5: 0, 0, pid 77, silent 0; "
 			   "stalled 5: 0, 0, pid 0, silent 60; "
+			   "suspended 5: 0, 19, pid 0, silent 5000; "
+			   "continued 5: 0, 0, pid 0, silent 7000; "
 			   "exited 5: 1, 3, pid 0, silent 0; ");
 	died(world, slot);
 	assert_done(world, "free 0; ");

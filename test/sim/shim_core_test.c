@@ -21,6 +21,7 @@ struct step {
 	uint64_t timer_at;
 	uint32_t reason, silent_ms;
 	uint64_t silence_at;
+	uint64_t suspension_at;
 };
 
 static const struct tfc__command free_task = {.kind = TFC__MSG_SPAWN, .grace_ms = 8000};
@@ -48,12 +49,13 @@ static void check(const struct step *steps, size_t count)
 		struct shim_result result = shim_core_step(&core, &step->event);
 		if (result.actions != step->actions || core.timer_at != step->timer_at ||
 		    result.reason != step->reason || result.silent_ms != step->silent_ms ||
-		    core.silence_at != step->silence_at)
+		    core.silence_at != step->silence_at ||
+		    core.suspension_at != step->suspension_at)
 			fail_msg("step %zu: actions %u, timer at %.3f s, reason %u, silent for %u "
-				 "ms, "
-				 "silence at %.3f s",
+				 "ms, silence at %.3f s, suspension at %.3f s",
 				 i, result.actions, (double)core.timer_at / S, result.reason,
-				 result.silent_ms, (double)core.silence_at / S);
+				 result.silent_ms, (double)core.silence_at / S,
+				 (double)core.suspension_at / S);
 	}
 }
 
@@ -205,6 +207,63 @@ static void a_silence_is_reported_and_again_when_it_has_grown_by_as_much(void **
 	      {{SHIM_SILENCE, 12 * S}, .timer_at = 15 * S});
 }
 
+#define WATCH_SUSPENSION                                                 \
+	BEGIN(&free_task),                                               \
+	{                                                                \
+		{                                                        \
+			SHIM_WATCH_SUSPENSION, 1 * S, .silence_ms = 5000 \
+		}                                                        \
+	}
+
+static void a_suspension_is_reported_once_and_so_is_its_end(void **state)
+{
+	CHECK(WATCH_SUSPENSION, {{SHIM_SUSPENDED, 2 * S}, .suspension_at = 7 * S},
+	      {{SHIM_SUSPENSION, 6 * S}, .suspension_at = 7 * S},
+	      {{SHIM_SUSPENSION, 8 * S}, .actions = SHIM_REPORT_SUSPENDED, .silent_ms = 6000},
+	      {{SHIM_SUSPENSION, 20 * S}},
+	      {{SHIM_CONTINUED, 21 * S}, .actions = SHIM_REPORT_CONTINUED, .silent_ms = 19000},
+	      {{SHIM_CONTINUED, 22 * S}}, {{SHIM_SUSPENSION, 23 * S}},
+	      {{SHIM_SUSPENDED, 30 * S}, .suspension_at = 35 * S});
+}
+
+static void a_short_suspension_is_not_reported(void **state)
+{
+	CHECK(WATCH_SUSPENSION, {{SHIM_SUSPENDED, 2 * S}, .suspension_at = 7 * S},
+	      {{SHIM_CONTINUED, 7 * S}}, {{SHIM_SUSPENSION, 7 * S}});
+}
+
+static void a_task_that_continued_for_a_moment_is_suspended_anew(void **state)
+{
+	CHECK(WATCH_SUSPENSION, {{SHIM_SUSPENDED, 2 * S}, .suspension_at = 7 * S},
+	      {{SHIM_SUSPENDED, 6 * S}, .suspension_at = 11 * S},
+	      {{SHIM_SUSPENSION, 11 * S}, .actions = SHIM_REPORT_SUSPENDED, .silent_ms = 5000},
+	      {{SHIM_SUSPENDED, 12 * S}},
+	      {{SHIM_CONTINUED, 13 * S}, .actions = SHIM_REPORT_CONTINUED, .silent_ms = 7000});
+}
+
+static void no_suspension_is_reported_of_a_task_that_is_being_stopped(void **state)
+{
+	CHECK(WATCH_SUSPENSION, {{SHIM_SUSPENDED, 2 * S}, .suspension_at = 7 * S},
+	      {{SHIM_STOP, 11 * S, .command = &stop_at_15},
+	       .actions = SHIM_TERM,
+	       .timer_at = 15 * S},
+	      {{SHIM_SUSPENSION, 12 * S}, .timer_at = 15 * S},
+	      {{SHIM_CONTINUED, 12 * S}, .timer_at = 15 * S},
+	      {{SHIM_SUSPENDED, 13 * S}, .timer_at = 15 * S}, {{SHIM_DIED, 14 * S}});
+	CHECK(WATCH_SUSPENSION, {{SHIM_SUSPENDED, 2 * S}, .suspension_at = 7 * S},
+	      {{SHIM_SUSPENSION, 7 * S}, .actions = SHIM_REPORT_SUSPENDED, .silent_ms = 5000},
+	      {{SHIM_STOP, 11 * S, .command = &stop_at_15},
+	       .actions = SHIM_TERM,
+	       .timer_at = 15 * S},
+	      {{SHIM_CONTINUED, 12 * S}, .timer_at = 15 * S});
+}
+
+static void nothing_is_reported_where_no_suspension_is_watched(void **state)
+{
+	CHECK(BEGIN(&free_task), {{SHIM_SUSPENDED, 2 * S}}, {{SHIM_SUSPENSION, 60 * S}},
+	      {{SHIM_CONTINUED, 61 * S}});
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -222,6 +281,11 @@ int main(void)
 		cmocka_unit_test(nothing_is_started_under_a_lease_that_is_over),
 		cmocka_unit_test(what_could_not_be_started_is_not_lost),
 		cmocka_unit_test(a_silence_is_reported_and_again_when_it_has_grown_by_as_much),
+		cmocka_unit_test(a_suspension_is_reported_once_and_so_is_its_end),
+		cmocka_unit_test(a_short_suspension_is_not_reported),
+		cmocka_unit_test(a_task_that_continued_for_a_moment_is_suspended_anew),
+		cmocka_unit_test(no_suspension_is_reported_of_a_task_that_is_being_stopped),
+		cmocka_unit_test(nothing_is_reported_where_no_suspension_is_watched),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

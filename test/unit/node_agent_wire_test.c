@@ -96,6 +96,7 @@ static const struct tfc__task_event events[] = {
 	 .text = "written"},
 	{.kind = TFC__AGENT_INSPECTED, .inspected_count = 2, .inspected = inspected},
 	{.kind = TFC__AGENT_STATES, .number = 3, .states = states, .state_count = TASKS},
+	{.kind = TFC__AGENT_NOTICE, .task = 1, .attempt = 2, .text = "continued after 7 s"},
 };
 #define EVENTS (sizeof(events) / sizeof(events[0]))
 
@@ -281,7 +282,9 @@ static void events_are_written_as_they_ever_were(void **state)
 			    "a8697420776169747384a56576656e7408a973696c656e745f6d7301a8616374"
 			    "697669747903a474657874a77772697474656e82a56576656e7409a66c6f6f6b"
 			    "65649282a47461736b01a474657874a76c6f6164696e6781a47461736b0283a5"
-			    "6576656e740aa66e756d62657203a6737461746573c403000102");
+			    "6576656e740aa66e756d62657203a6737461746573c40300010284a56576656e"
+			    "740fa47461736b01a7617474656d707402a474657874b3636f6e74696e756564"
+			    "20616674657220372073");
 	tfc__event_write(&buf, &started);
 	tfc__event_write(&buf, &ended);
 	golden_expect(&buf, "84a56576656e7403a47461736b01a7617474656d707402a770726f6365737383"

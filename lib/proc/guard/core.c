@@ -279,7 +279,8 @@ static void guard_core_forward_report(const struct step *step, uint32_t slot,
 	} else if (report.kind == TFC__MSG_EXITED) {
 		guard_core_end_force(step->core, slot);
 		task->is_reported = true;
-	} else if (report.kind != TFC__MSG_STALLED) {
+	} else if (report.kind != TFC__MSG_STALLED && report.kind != TFC__MSG_SUSPENDED &&
+		   report.kind != TFC__MSG_CONTINUED) {
 		return;
 	}
 	if (report.kind == TFC__MSG_EXITED && task->silent_ms &&

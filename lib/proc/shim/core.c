@@ -73,6 +73,35 @@ static void shim_core_check_silence(struct shim_core *core, uint64_t now,
 	result->actions |= SHIM_STALLED;
 }
 
+/* ---- a task that is suspended by a signal */
+
+/* A second SUSPENDED means that the task has continued for a moment. */
+static void shim_core_suspended(struct shim_core *core, uint64_t now)
+{
+	if (core->suspension && !core->is_suspension_reported)
+		core->suspended_since = now;
+}
+
+static void shim_core_check_suspension(struct shim_core *core, uint64_t now,
+				       struct shim_result *result)
+{
+	if (!core->suspension_at || now < core->suspension_at)
+		return;
+	core->is_suspension_reported = true;
+	result->silent_ms = (uint32_t)((now - core->suspended_since) / MS);
+	result->actions |= SHIM_REPORT_SUSPENDED;
+}
+
+static void shim_core_continued(struct shim_core *core, uint64_t now, struct shim_result *result)
+{
+	if (core->is_suspension_reported && !core->is_stopping) {
+		result->silent_ms = (uint32_t)((now - core->suspended_since) / MS);
+		result->actions |= SHIM_REPORT_CONTINUED;
+	}
+	core->suspended_since = 0;
+	core->is_suspension_reported = false;
+}
+
 /* ---- events */
 
 static void shim_core_begin(struct shim_core *core, const struct shim_event *event,
@@ -89,7 +118,11 @@ static void shim_core_set_timers(struct shim_core *core)
 {
 	bool is_lease_first = core->lease_at && (!core->kill_at || core->lease_at < core->kill_at);
 	core->timer_at = core->is_dead ? 0 : is_lease_first ? core->lease_at : core->kill_at;
-	core->silence_at = core->is_dead || core->is_stopping ? 0 : core->silent_at;
+	bool is_ending = core->is_dead || core->is_stopping;
+	core->silence_at = is_ending ? 0 : core->silent_at;
+	bool is_suspended = core->suspended_since && !core->is_suspension_reported;
+	core->suspension_at = is_ending || !is_suspended ? 0
+							 : core->suspended_since + core->suspension;
 }
 
 struct shim_result shim_core_step(struct shim_core *core, const struct shim_event *event)
@@ -137,6 +170,18 @@ struct shim_result shim_core_step(struct shim_core *core, const struct shim_even
 		break;
 	case SHIM_SILENCE:
 		shim_core_check_silence(core, event->now, &result);
+		break;
+	case SHIM_WATCH_SUSPENSION:
+		core->suspension = event->silence_ms * MS;
+		break;
+	case SHIM_SUSPENDED:
+		shim_core_suspended(core, event->now);
+		break;
+	case SHIM_CONTINUED:
+		shim_core_continued(core, event->now, &result);
+		break;
+	case SHIM_SUSPENSION:
+		shim_core_check_suspension(core, event->now, &result);
 		break;
 	case SHIM_DIED:
 		core->is_dead = true;

@@ -19,17 +19,21 @@ enum shim_event_kind {
 	SHIM_STOP,        /* command */
 	SHIM_GUARD_GONE,
 	SHIM_HOST_GONE,
-	SHIM_TIMER,         /* lease: timer_at has come, or may have come */
-	SHIM_WATCH_SILENCE, /* silence_ms: a silence of this length is to be reported */
-	SHIM_SIGN,          /* a sign of life of the task */
-	SHIM_SILENCE,       /* silence_at may have come */
-	SHIM_DIED,          /* the task itself; its descendants may be alive */
-	SHIM_ENDED,         /* nothing of the task is left */
+	SHIM_TIMER,            /* lease: timer_at has come, or may have come */
+	SHIM_WATCH_SILENCE,    /* silence_ms: a silence of this length is to be reported */
+	SHIM_SIGN,             /* a sign of life of the task */
+	SHIM_SILENCE,          /* silence_at may have come */
+	SHIM_WATCH_SUSPENSION, /* silence_ms: report that the task was suspended for so long */
+	SHIM_SUSPENDED,        /* a signal has stopped the task */
+	SHIM_CONTINUED,
+	SHIM_SUSPENSION, /* suspension_at may have come */
+	SHIM_DIED,       /* the task itself; its descendants may be alive */
+	SHIM_ENDED,      /* nothing of the task is left */
 };
 
 struct shim_event {
 	enum shim_event_kind kind;
-	uint64_t now; /* CLOCK_BOOTTIME; of WATCH_SILENCE, SIGN and SILENCE CLOCK_MONOTONIC */
+	uint64_t now; /* CLOCK_BOOTTIME; from WATCH_SILENCE to SUSPENSION CLOCK_MONOTONIC */
 	const struct tfc__command *command;
 	const struct tfc__lease_entry *lease; /* the task's lease now; NULL: none */
 	uint32_t silence_ms;
@@ -40,33 +44,39 @@ enum shim_action {
 	SHIM_START = 1,
 	SHIM_TERM = 2, /* and CONT */
 	SHIM_KILL = 4,
-	SHIM_STALLED = 8, /* report the silence, with silent_ms */
+	SHIM_STALLED = 8,           /* report the silence, with silent_ms */
+	SHIM_REPORT_SUSPENDED = 16, /* this and the next: with silent_ms */
+	SHIM_REPORT_CONTINUED = 32,
 };
 
 struct shim_result {
 	uint32_t actions;
 	uint32_t reason;    /* NOT_STARTED: enum tfc__end */
-	uint32_t silent_ms; /* SILENCE, NOT_STARTED, ENDED: as in struct tfc__report */
+	uint32_t silent_ms; /* as in struct tfc__report */
 };
 
 struct shim_core {
-	/* for the driver: when TIMER and SILENCE are due; 0: never */
-	uint64_t timer_at;   /* CLOCK_BOOTTIME */
-	uint64_t silence_at; /* CLOCK_MONOTONIC */
-	bool is_orphan;      /* the guard is gone */
+	/* for the driver: when TIMER, SILENCE and SUSPENSION are due; 0: never */
+	uint64_t timer_at;      /* CLOCK_BOOTTIME */
+	uint64_t silence_at;    /* CLOCK_MONOTONIC */
+	uint64_t suspension_at; /* CLOCK_MONOTONIC */
+	bool is_orphan;         /* the guard is gone */
 	bool is_host_gone;
 	bool is_dead;     /* the task is dead */
 	bool is_stopping; /* TERM was sent */
 	/* private */
 	uint32_t grace_ms;
 	uint32_t lease_grace_ms;
-	uint64_t lease;     /* 0: none */
-	uint64_t kill_at;   /* 0: no deadline */
-	uint64_t lease_at;  /* when the lease is checked next; 0: never */
-	uint32_t lost_ms;   /* length of the lease that ended, or 0 */
-	uint64_t silence;   /* the length of silence to report; 0: none, and SIGN may be omitted */
-	uint64_t last_sign; /* time of the last sign of life */
-	uint64_t silent_at; /* when the silence, or its next multiple, reaches this length */
+	uint64_t lease;      /* 0: none */
+	uint64_t kill_at;    /* 0: no deadline */
+	uint64_t lease_at;   /* when the lease is checked next; 0: never */
+	uint32_t lost_ms;    /* length of the lease that ended, or 0 */
+	uint64_t silence;    /* the length of silence to report; 0: none, and SIGN may be omitted */
+	uint64_t last_sign;  /* time of the last sign of life */
+	uint64_t silent_at;  /* when the silence, or its next multiple, reaches this length */
+	uint64_t suspension; /* the length of a suspension to report; 0: none */
+	uint64_t suspended_since; /* 0: the task is not suspended */
+	bool is_suspension_reported;
 };
 
 /* The core is zeroed before the first step. */

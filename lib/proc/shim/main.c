@@ -23,6 +23,15 @@ static void shim_send_report(struct shim *shim, uint32_t kind)
 	send(TFC__SHIM_GUARD, &shim->report, sizeof(shim->report), MSG_NOSIGNAL);
 }
 
+static void shim_report_suspension(struct shim *shim, uint32_t kind)
+{
+	if (!kind)
+		return;
+	shim->report.status = shim->suspended_by;
+	shim_send_report(shim, kind);
+	shim->report.status = 0;
+}
+
 static int shim_fail_start(struct shim *shim, int error)
 {
 	struct shim_result result = end_step(shim, &(struct shim_event){.kind = SHIM_NOT_STARTED,
@@ -75,6 +84,7 @@ static int shim_start_task(struct shim *shim, struct shim_launch *launch)
 	error = stall_open(shim, launch->head->stall_ms, &progress);
 	if (error)
 		return error;
+	suspension_watch(shim, launch->head->suspend_ms);
 	error = isolation_begin(shim, launch->head->isolation);
 	if (error)
 		return error;
@@ -119,6 +129,8 @@ static int shim_wait_ms(const struct shim *shim)
 	uint64_t at = shim->core.silence_at, due = output_due();
 	if (due && (!at || due < at))
 		at = due;
+	if (shim->core.suspension_at && (!at || shim->core.suspension_at < at))
+		at = shim->core.suspension_at;
 	if (!at)
 		return -1;
 	uint64_t now = tfc__now();
@@ -167,7 +179,9 @@ static void shim_supervise(struct shim *shim)
 			(void)!read(shim->signals, &info, sizeof(info)); /* end_reap finds out which
 									    process died */
 			is_gone = end_reap(shim);
+			shim_report_suspension(shim, suspension_observe(shim));
 		}
+		shim_report_suspension(shim, suspension_is_due(shim));
 	}
 }
 

@@ -28,6 +28,7 @@ struct shim {
 	int progress;          /* read end of the progress pipe, or -1 */
 	int timer;             /* timerfd of CLOCK_BOOTTIME, which counts the time of a suspend */
 	uint64_t timer_at;     /* the time it is set to */
+	int suspended_by;      /* the signal that suspended the task last */
 	struct tfc__command command; /* the guard's SPAWN */
 	struct shim_core core;
 	struct tfc__log_writer log;
@@ -71,6 +72,14 @@ int stall_open(struct shim *shim, uint32_t stall_ms, int *ret_write_end);
 void stall_sign(struct shim *shim);   /* the task gave a sign of life */
 void stall_read(struct shim *shim);   /* reads the pipe, which counts as a sign of life */
 bool stall_is_due(struct shim *shim); /* fills in the report */
+
+/*
+ * suspension.c. observe: SIGCHLD has come. observe, is_due: the kind of the report to send, which
+ * is filled in, or 0.
+ */
+void suspension_watch(struct shim *shim, uint32_t suspend_ms);
+uint32_t suspension_observe(struct shim *shim);
+uint32_t suspension_is_due(struct shim *shim);
 
 /*
  * isolation.c: groups the task with all that it starts, so that the kernel can kill them together.

@@ -24,7 +24,7 @@ struct trace {
 
 static bool is_late;
 static uint64_t guard_events[GUARD_TIMER + 1], guard_actions[GUARD_FREE_SLOT + 1];
-static uint64_t shim_events[SHIM_ENDED + 1], shim_actions[SHIM_STALLED + 1];
+static uint64_t shim_events[SHIM_ENDED + 1], shim_actions[SHIM_REPORT_CONTINUED + 1];
 static struct trace_record came[ACTIONS_MAX];
 static size_t came_count;
 
@@ -55,12 +55,13 @@ static void read_trace(const char *path, struct trace *ret_trace)
 static void print_record(const char *what, const struct trace_record *record)
 {
 	printf("  %s: trace kind %u, kind %u, slot %u, pid %d, flags %u, reason %u, %u ms, kill at "
-	       "%llu, timer at %llu, silence at %llu, report %u of %llu: %u, %d\n",
+	       "%llu, timer at %llu, silence at %llu, suspension at %llu, report %u of %llu: %u, "
+	       "%d\n",
 	       what, record->trace_kind, record->kind, record->slot, record->pid, record->flags,
 	       record->reason, record->ms, (unsigned long long)record->kill_at,
 	       (unsigned long long)record->timer_at, (unsigned long long)record->silence_at,
-	       record->report.kind, (unsigned long long)record->report.id, record->report.reason,
-	       record->report.status);
+	       (unsigned long long)record->suspension_at, record->report.kind,
+	       (unsigned long long)record->report.id, record->report.reason, record->report.status);
 }
 
 static struct trace_record recorded(const struct trace *trace, size_t at)
@@ -143,7 +144,7 @@ static void step_shim(struct shim_core *core, const struct trace_record *record)
 	};
 	shim_events[record->kind]++;
 	struct shim_result result = shim_core_step(core, &event);
-	for (uint32_t action = 1; action <= SHIM_STALLED; action *= 2)
+	for (uint32_t action = 1; action <= SHIM_REPORT_CONTINUED; action *= 2)
 		shim_actions[action] += !!(result.actions & action);
 	struct trace_record answer = trace_shim_answer(core, &result);
 	expect(&answer);
@@ -199,7 +200,7 @@ int main(int argc, char **argv)
 	print_counts("guard event", guard_events, GUARD_TIMER);
 	print_counts("guard action", guard_actions, GUARD_FREE_SLOT);
 	print_counts("shim event", shim_events, SHIM_ENDED);
-	print_counts("shim action", shim_actions, SHIM_STALLED);
+	print_counts("shim action", shim_actions, SHIM_REPORT_CONTINUED);
 	printf("%d traces, %d differ\n", argc - 1 - is_late, different);
 	return different != 0;
 }

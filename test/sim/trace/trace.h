@@ -30,6 +30,7 @@ struct trace_record {
 	uint64_t kill_at;
 	uint64_t timer_at;
 	uint64_t silence_at;
+	uint64_t suspension_at;
 	uint32_t has_command, has_report, has_lease;
 	uint32_t unused;
 	struct tfc__command command;
@@ -103,7 +104,8 @@ static inline struct trace_record trace_shim_answer(const struct shim_core *core
 				     .reason = result->reason,
 				     .ms = result->silent_ms,
 				     .timer_at = core->timer_at,
-				     .silence_at = core->silence_at};
+				     .silence_at = core->silence_at,
+				     .suspension_at = core->suspension_at};
 }
 
 /* record.c: appends to the trace of this process, "trace/PROGRAM-PID-TIME" beside its program. */

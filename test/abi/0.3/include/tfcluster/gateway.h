@@ -325,7 +325,9 @@ enum tfc_event_kind {
 	/* the job changed its state, or text says what it waits for in the same state: a task that
 	 * does not start, a node that is unreachable or responds again */
 	TFC_EVENT_JOB = 1,
-	TFC_EVENT_TASK = 2,   /* a task changed its state, or has stalled */
+	/* a task changed its state, or has stalled; or text says what happens to it in the same
+	 * state: a signal has stopped it, or it continues */
+	TFC_EVENT_TASK = 2,
 	TFC_EVENT_OUTPUT = 3, /* a line of output */
 	/* Output of a task is missing here. If `text` is "", `data_len` bytes are lost. Otherwise
 	 * an unknown number of bytes (data_len 0) is on a node that cannot be reached; they come as
@@ -409,7 +411,8 @@ typedef struct tfc_event {
 
 	/* How an attempt ended: all fields, in a TASK event whose task_state is TFC_TASK_EXITED or
 	 * above. How the job ended: reason, exit_code, signal and error_code, in END and ENDED. A
-	 * TASK event of a stall has only reason, TFC_END_STALLED. */
+	 * TASK event of a stall has only reason, TFC_END_STALLED; of a task that a signal has
+	 * stopped, or that continues, none of them. */
 	uint32_t reason;      /* enum tfc_end_reason */
 	uint32_t exit_reason; /* enum tfc_exit_reason: how the process itself ended */
 	int32_t exit_code;    /* of a process that exited: 0 to 255; else 0 */
