@@ -215,32 +215,44 @@ static void node_start(struct node *node)
 		node_report_ready(node);
 }
 
-/* A node runs for months: returns memory that was used for past requests to the system. */
-static void trim_heap(void)
+/*
+ * A node runs for months: returns memory that was used for past requests to the system, at most
+ * once in TRIM_EVERY_NS, and once after the last thing that the node did. Returns the milliseconds
+ * until it wants to be called again, or -1.
+ */
+static int trim_heap(bool was_active)
 {
 #ifdef __GLIBC__
 	static uint64_t trimmed_at;
-	uint64_t now = wall_ns();
+	static bool is_due;
+	uint64_t now = now_ns();
+	is_due = is_due || was_active;
+	if (!is_due)
+		return -1;
 	if (now - trimmed_at < TRIM_EVERY_NS)
-		return;
+		return (int)((trimmed_at + TRIM_EVERY_NS - now) / 1000000) + 1;
 	trimmed_at = now;
+	is_due = false;
 	malloc_trim(0);
 #endif
+	return -1;
 }
 
 static void node_run_loop(struct node *node)
 {
+	int timeout_ms = -1;
 	while (!node->is_done) {
 		struct pollfd fds[] = {
 			{.fd = node->signals, .events = POLLIN},
 			{.fd = tfc_ctx_fd(node->ctx), .events = POLLIN},
 		};
-		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+		int ready = poll(fds, 2, timeout_ms);
+		if (ready < 0 && errno != EINTR)
 			break;
 		node_read_signals(node);
 		if (!node->is_done && tfc_ctx_dispatch(node->ctx, 0) < 0)
 			node_fail(node, NULL);
-		trim_heap();
+		timeout_ms = trim_heap(ready > 0);
 	}
 }
 
