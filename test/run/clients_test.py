@@ -179,6 +179,7 @@ class CommandsTest(ClientsTest):
         self.assertRegex(text, f"(?m)^started +{moment}\n")
         self.assertNotRegex(text, "(?m)^(exit status|ended) ")
         self.ask("stop", "--kill", "--wait", running)
+
     def test_describe_shows_a_task_that_is_stopped(self):
         job = self.start_job("kill -STOP $$; exec sleep 100")
         harness.wait_until(lambda: self.describe(job)["tasks"][0].get("doing") ==
