@@ -154,7 +154,11 @@ static int open_only_node(struct tfc__maintainer *maintainer, tfc_error *error)
 
 static void close_fenced_links(struct tfc__work *work)
 {
-	tfc__maintainer_close_links(tfc__container_of(work, struct tfc__maintainer, closing));
+	struct tfc__maintainer *maintainer = tfc__container_of(work, struct tfc__maintainer,
+							       closing);
+	tfc__work_cancel(&maintainer->failing);
+	tfc__maintainer_launch_fini(maintainer);
+	tfc__maintainer_close_links(maintainer);
 }
 
 int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__nodes *nodes,

@@ -112,6 +112,20 @@ static void clock_text(uint64_t wall_ns, char text[16])
 	strftime(text, 16, "%H:%M:%S", &utc);
 }
 
+/*
+ * A slow node may be unreachable every few seconds. The journal keeps every entry, so it gets one
+ * such pair in this time; the log has all of them.
+ */
+#define NOTE_PAUSE (60 * TFC__SECOND)
+
+static bool note_is_due(struct agent_link *link)
+{
+	link->is_noted = !link->noted_at || tfc__now() >= link->noted_at + NOTE_PAUSE;
+	if (link->is_noted)
+		link->noted_at = tfc__now();
+	return link->is_noted;
+}
+
 static void note_unreachable(struct agent_link *link, const struct tfc__task_event *event,
 			     char *text, size_t size)
 {
@@ -128,6 +142,8 @@ static void note_unreachable(struct agent_link *link, const struct tfc__task_eve
 		 link->node->name, since, (unsigned long long)until_lost);
 	tfc__log(link->maintainer->ctx, TFC_LOG_INFO, "cluster", link->maintainer->info.id, "%s",
 		 text);
+	if (!note_is_due(link))
+		text[0] = '\0';
 }
 
 static void note_reachable(struct agent_link *link, char *text, size_t size)
@@ -143,12 +159,14 @@ static void note_reachable(struct agent_link *link, char *text, size_t size)
 		 link->node->name, since, until);
 	tfc__log(link->maintainer->ctx, TFC_LOG_INFO, "cluster", link->maintainer->info.id, "%s",
 		 text);
+	if (!link->is_noted)
+		text[0] = '\0';
 }
 
 /* Whether the event is about a task that is not on this node any more. */
 static bool is_event_stale(const struct agent_link *link, const struct tfc__task_event *event)
 {
-	bool is_of_task = event->kind <= TFC__AGENT_STACKED;
+	bool is_of_task = event->kind <= TFC__AGENT_STACKED || event->kind == TFC__AGENT_NOTICE;
 	return is_of_task && link->maintainer->seen[event->task].link != link;
 }
 
@@ -209,7 +227,7 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported
 	default:
 		break;
 	}
-	if (event.task == maintainer->first_rank &&
+	if (!maintainer->end && event.task == maintainer->first_rank &&
 	    (event.kind == TFC__AGENT_READY || event.kind == TFC__AGENT_EXITED ||
 	     event.kind == TFC__AGENT_REFUSED))
 		tfc__maintainer_end_head_start(maintainer);

@@ -62,8 +62,10 @@ void tfc__maintainer_end_links(struct tfc__maintainer *maintainer)
 
 void tfc__maintainer_close_links(struct tfc__maintainer *maintainer)
 {
-	for (uint32_t i = 0; i < maintainer->task_count && maintainer->seen; i++)
+	for (uint32_t i = 0; i < maintainer->task_count && maintainer->seen; i++) {
 		tfc__maintainer_release(maintainer, i);
+		maintainer->seen[i].link = NULL;
+	}
 	for (uint32_t i = 0; i < maintainer->link_count; i++) {
 		struct agent_link *link = maintainer->links[i];
 		if (link->job)

@@ -38,6 +38,8 @@ struct agent_link {
 	uint32_t pooled_tasks;    /* ... of these, the ones with a port of the pool */
 	bool is_drained;          /* the core has been notified that tasks must leave it */
 	uint64_t unreachable_ns;  /* CLOCK_REALTIME of its last sign of life; 0: it responds */
+	uint64_t noted_at;        /* tfc__now of the last UNREACHABLE in the journal; 0: none */
+	bool is_noted;            /* the journal has the current one */
 };
 
 /* An attempt that is launched once the entries up to `mark` are stored. */

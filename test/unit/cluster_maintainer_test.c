@@ -729,6 +729,24 @@ static void fenced_maintainer_lets_go_and_says_nothing(void **state)
 	assert_int_equal(w.journal.count, reported);
 	for (uint32_t i = 0; i < NODES; i++)
 		assert_false(w.agents[i].is_open);
+	for (uint32_t task = 0; task < 2; task++) /* as `describe` does */
+		assert_int_equal(tfc__maintainer_unreachable_ns(w.maintainer, task), 0);
+	close_world(&w);
+}
+
+/* Each entry of the journal is stored, and read by every subscriber. */
+static void node_that_is_unreachable_again_and_again_fills_no_journal(void **state)
+{
+	struct world w;
+	run_on_a_and_b(&w);
+	uint32_t reported = w.journal.count;
+	for (int i = 0; i < 10; i++) {
+		report(&w, "b",
+		       (struct tfc__task_event){.kind = TFC__AGENT_UNREACHABLE, .number = 9000});
+		report(&w, "b", (struct tfc__task_event){.kind = TFC__AGENT_REACHABLE});
+	}
+	assert_int_equal(w.journal.count, reported + 2);
+	assert_non_null(strstr(last_entry(&w)->text, "node b responds again"));
 	close_world(&w);
 }
 
@@ -804,6 +822,7 @@ int main(void)
 		cmocka_unit_test(other_ranks_do_not_wait_for_a_dead_one),
 		cmocka_unit_test(rank_that_is_stopped_while_it_waits_is_never_launched),
 		cmocka_unit_test(fenced_maintainer_lets_go_and_says_nothing),
+		cmocka_unit_test(node_that_is_unreachable_again_and_again_fills_no_journal),
 		cmocka_unit_test(nothing_is_placed_before_the_members_were_received_of),
 		cmocka_unit_test(member_that_is_not_received_of_is_done_without),
 		cmocka_unit_test(logs_are_read_where_the_task_was),
