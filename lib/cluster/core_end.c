@@ -400,6 +400,7 @@ void tfc__end_interrupted(struct tfc__core *core)
 {
 	core->interrupt_at = 0;
 	tasks_stop(core, GRACE_WHOLE);
+	core->end_explain_at = core->now + EXPLAIN_NS;
 }
 
 void tfc__end_by_user(struct tfc__core *core, uint64_t interrupt_ns, bool is_kill)

@@ -42,6 +42,20 @@ static void task_move_idle(struct tfc__core *core, struct task *t, enum grace gr
 	}
 }
 
+/* Whether the job waits for the node because of the task. */
+static bool task_needs_node(const struct task *t)
+{
+	switch (t->phase) {
+	case PHASE_INHERITED:
+	case PHASE_GANG_HOLDING:
+	case PHASE_HELD:
+	case PHASE_HOLDING:
+		return true;
+	default:
+		return tfc__task_is_alive(t);
+	}
+}
+
 /* ---- lost */
 
 void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text)
@@ -52,10 +66,12 @@ void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text)
 	struct tfc__link died, displaced; /* a task that gets a place meanwhile is in none */
 	tfc__list_init(&died);
 	tfc__list_init(&displaced);
+	bool is_awaited = false;
 	TFC__LIST_EACH (link, tfc__tasks_at(core, node)) {
 		struct task *t = tfc__task_at(link);
 		if (t->node != node)
 			continue;
+		is_awaited = is_awaited || (t->reachable_at == NEVER && task_needs_node(t));
 		tfc__task_set_node(core, t, TFC__NO_NODE);
 		tfc__list_append(tfc__task_is_alive(t) ? &died : &displaced, &t->at_node);
 		t->port = PORT_NONE;
@@ -63,6 +79,8 @@ void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text)
 		t->reachable_at = 0;
 		tfc__stall_over(core, t);
 	}
+	if (is_awaited) /* the job's text says that its tasks may be lost: now they are */
+		tfc__report_job(core, core->job_state, text);
 	while (!tfc__list_is_empty(&died)) {
 		struct task *t = tfc__task_at(died.next);
 		tfc__list_remove(&t->at_node);
@@ -79,20 +97,6 @@ void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text)
 }
 
 /* ---- unreachable for a while */
-
-/* Whether the job waits for the node because of the task. */
-static bool task_needs_node(const struct task *t)
-{
-	switch (t->phase) {
-	case PHASE_INHERITED:
-	case PHASE_GANG_HOLDING:
-	case PHASE_HELD:
-	case PHASE_HOLDING:
-		return true;
-	default:
-		return tfc__task_is_alive(t);
-	}
-}
 
 void tfc__node_unreachable(struct tfc__core *core, uint32_t node, const char *text)
 {

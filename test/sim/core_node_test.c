@@ -420,7 +420,8 @@ static void an_unreachable_node_is_reported_while_the_job_stops(void **state)
 	sim_report(&s, 2, &(struct tfc__task_event){.kind = TFC__AGENT_UNREACHABLE});
 	sim_expect(&s, "job stopping g1: a node does not respond: worker/1\n");
 	sim_lost(&s, 2, "it is down");
-	sim_expect(&s, "task worker/1 #1 stopped stopped 0: worker/1 was lost: it is down\n"
+	sim_expect(&s, "job stopping g1: it is down\n"
+		       "task worker/1 #1 stopped stopped 0: worker/1 was lost: it is down\n"
 		       "release worker/0\n"
 		       "end stopped stopped 0: stopped\n");
 	sim_fini(&s);
