@@ -203,7 +203,7 @@ static void routing_on_found(void *user, const char *node, const char *id, const
 		 tfc__directory_find(forwarder->directory, id, &lost, &record) == TFC_OK)
 		tfc__fail(&lost, TFC_EEXIST, "gateway", 0,
 			  "job %.60s was submitted to this node meanwhile; subscribe again", id);
-	if (rpc)
+	if (!error && *node)
 		tfc__remote_sub_set_node(sub, node);
 	if (rpc)
 		tfc__remote_sub_begin(sub, rpc, id);

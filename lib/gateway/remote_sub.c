@@ -43,6 +43,7 @@ struct tfc__remote_sub {
 	uint32_t count;
 	struct tfc__reader head_reader, reader; /* strings of the head, and of the event */
 	tfc_event head;
+	char id[17]; /* of the job; "": not known yet */
 	struct tfc__sub_event event;
 	bool has_event; /* `event` is not reported yet */
 	/* `event` is a batch whose lines are reported one after the other: */
@@ -127,12 +128,11 @@ static void remote_sub_log_wait(struct tfc__remote_sub *sub, uint64_t now, uint6
 			 (unsigned)(patience / TFC__SECOND), sub->error.text);
 }
 
-/* The error of a wait, with the name of the node where it is known. */
-static void remote_sub_set_error(struct tfc__remote_sub *sub, const tfc_error *why)
+/* Names the node that cannot be reached, where it is known. */
+static void remote_sub_name_node(const struct tfc__remote_sub *sub, tfc_error *error)
 {
-	sub->error = *why;
-	if (*sub->node && why->code == TFC_ELOST)
-		tfc__fail(&sub->error, why->code, "gateway", 0,
+	if (*sub->node && error->code == TFC_ELOST)
+		tfc__fail(error, error->code, "gateway", 0,
 			  "node %s, which maintains it, does not respond", sub->node);
 }
 
@@ -154,7 +154,7 @@ static void remote_sub_retry_later(struct tfc__remote_sub *sub, const tfc_error 
 		sub->lost_since = sub->waiting_since ? sub->waiting_since : now;
 	if (why->code == TFC_ENOENT && sub->was_up && patience > UNKNOWN_PATIENCE)
 		patience = UNKNOWN_PATIENCE;
-	remote_sub_set_error(sub, why);
+	sub->error = *why;
 	if (sub->route->lost)
 		sub->route->lost(sub->route, why);
 	if (now >= sub->lost_since + patience) {
@@ -272,6 +272,8 @@ static int remote_sub_read_item(struct tfc__remote_sub *sub)
 					&sub->head);
 	if (code < 0)
 		return code;
+	if (*sub->head.job)
+		snprintf(sub->id, sizeof(sub->id), "%s", sub->head.job);
 	if (sub->count == 1)
 		sub->is_established = true;
 	if (sub->count == 1 && sub->is_bare && !sub->is_watch) {
@@ -341,7 +343,7 @@ static void remote_sub_report_wait(struct tfc__remote_sub *sub, tfc_event *event
 	sub->is_established = false;
 	sub->wait_code = event->error_code;
 	if (!*event->job)
-		event->job = sub->job;
+		event->job = *sub->id ? sub->id : sub->job;
 	sub->base.fn(sub->base.user, event);
 }
 
@@ -382,7 +384,7 @@ static bool remote_sub_report_back(struct tfc__remote_sub *sub)
 	snprintf(text, sizeof(text), "following job %.60s again", sub->job);
 	event.kind = TFC_EVENT_RECONNECTED;
 	event.time_ns = tfc__wall();
-	event.job = sub->job;
+	event.job = *sub->id ? sub->id : sub->job;
 	event.text = text;
 	sub->base.fn(sub->base.user, &event);
 	return true;
@@ -470,8 +472,10 @@ void tfc__remote_sub_failed(struct tfc__remote_sub *sub, const tfc_error *error)
 {
 	sub->is_finding = false;
 	if (remote_sub_may_retry(sub, error->code)) {
+		tfc_error named = *error;
+		remote_sub_name_node(sub, &named);
 		remote_sub_drop_items(sub);
-		remote_sub_retry_later(sub, error);
+		remote_sub_retry_later(sub, &named);
 		return;
 	}
 	sub->is_lost = true;
