@@ -112,11 +112,13 @@ static int check_remote_key(struct tfc__channel *channel)
 
 void tfc__handshake_refuse(struct tfc__channel *channel)
 {
+	const tfc_error failure = channel->failure;
 	uint8_t own[PREAMBLE];
 	write_preamble(own, NULL);
 	own[AT_MODE] = MODE_REFUSED;
 	if (tfc__stream_put(channel, own, PREAMBLE) == TFC_OK)
 		tfc__stream_write(channel);
+	channel->failure = failure; /* the caller reports the refusal, even if it was not sent */
 }
 
 static int on_handshake_message(struct tfc__channel *channel, const void *data, size_t len)
@@ -198,6 +200,8 @@ static int check_acceptors_preamble(struct tfc__channel *channel)
 static int on_acceptors_preamble(struct tfc__channel *channel)
 {
 	int code = check_acceptors_preamble(channel);
+	if (code == TFC_OK && channel->early[AT_MODE] != MODE_PLAIN)
+		code = fail_other_protocol(channel);
 	if (code < 0)
 		return code;
 	channel->early_len = 0;
