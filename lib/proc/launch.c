@@ -40,7 +40,8 @@ static uint64_t launch_strings_size(const char *const *strings, uint32_t *ret_co
 }
 
 _Static_assert((int)TFC__LIMIT_OOM_SCORE_ADJ == (int)TFC_LIMIT_OOM_SCORE_ADJ &&
-		       (int)TFC__LIMIT_USER == (int)TFC_LIMIT_USER,
+		       (int)TFC__LIMIT_USER == (int)TFC_LIMIT_USER &&
+		       (int)TFC__LIMIT_MEMORY_IF_POSSIBLE == (int)TFC_LIMIT_MEMORY_IF_POSSIBLE,
 	       "the flags travel as they are");
 
 /*

@@ -186,7 +186,7 @@ static void what_could_not_be_started_is_not_lost(void **state)
 	      {{SHIM_NOT_STARTED, 10 * S, .error = ENOENT}, .reason = TFC__END_NOT_STARTED});
 }
 
-static void a_silence_is_reported_and_again_when_it_has_grown_by_as_much(void **state)
+static void a_silence_is_reported_and_again_when_it_has_doubled(void **state)
 {
 	CHECK({{SHIM_SPAWN, 10 * S, .command = &free_task}, .actions = SHIM_START},
 	      {{SHIM_WATCH_SILENCE, 1 * S, .silence_ms = 3000}, .silence_at = 4 * S},
@@ -196,11 +196,12 @@ static void a_silence_is_reported_and_again_when_it_has_grown_by_as_much(void **
 	      {{SHIM_SILENCE, 6 * S},
 	       .actions = SHIM_STALLED,
 	       .silent_ms = 4000,
-	       .silence_at = 9 * S},
-	      {{SHIM_SILENCE, 9 * S},
+	       .silence_at = 10 * S},
+	      {{SHIM_SILENCE, 9 * S}, .silence_at = 10 * S},
+	      {{SHIM_SILENCE, 10 * S},
 	       .actions = SHIM_STALLED,
-	       .silent_ms = 7000,
-	       .silence_at = 12 * S},
+	       .silent_ms = 8000,
+	       .silence_at = 18 * S},
 	      {{SHIM_STOP, 11 * S, .command = &stop_at_15},
 	       .actions = SHIM_TERM,
 	       .timer_at = 15 * S},
@@ -280,7 +281,7 @@ int main(void)
 		cmocka_unit_test(a_lease_shortens_a_stop),
 		cmocka_unit_test(nothing_is_started_under_a_lease_that_is_over),
 		cmocka_unit_test(what_could_not_be_started_is_not_lost),
-		cmocka_unit_test(a_silence_is_reported_and_again_when_it_has_grown_by_as_much),
+		cmocka_unit_test(a_silence_is_reported_and_again_when_it_has_doubled),
 		cmocka_unit_test(a_suspension_is_reported_once_and_so_is_its_end),
 		cmocka_unit_test(a_short_suspension_is_not_reported),
 		cmocka_unit_test(a_task_that_continued_for_a_moment_is_suspended_anew),

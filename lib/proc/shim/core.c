@@ -68,7 +68,7 @@ static void shim_core_check_silence(struct shim_core *core, uint64_t now,
 {
 	if (!core->silence_at || now < core->silence_at)
 		return;
-	core->silent_at = now + core->silence;
+	core->silent_at = now + (now - core->last_sign); /* again once the silence has doubled */
 	result->silent_ms = (uint32_t)((now - core->last_sign) / MS);
 	result->actions |= SHIM_STALLED;
 }

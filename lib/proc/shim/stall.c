@@ -1,8 +1,8 @@
 /*
  * Signs of life are output and bytes on the progress pipe. A silence of the requested length is
- * reported, and reported again each time it has grown by that length. Only when poll's timeout
- * expires is it recomputed from the last sign: output costs one read of the clock and no timer. If
- * no length is requested, no clock is read.
+ * reported, and reported again each time it has doubled. Only when poll's timeout expires is it
+ * recomputed from the last sign: output costs one read of the clock and no timer. If no length is
+ * requested, no clock is read.
  */
 #include "shim.h"
 

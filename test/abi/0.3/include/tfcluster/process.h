@@ -147,7 +147,7 @@ typedef struct tfc_process_options {
 	tfc_port_hold *hold;
 	const tfc_process_limits *limits; /* NULL: the host's own */
 	/* Report TFC_PROCESS_STALLED when the process has given no sign of life for this many
-	 * milliseconds, and again whenever as many more have passed; 0: never. Signs of life are
+	 * milliseconds, and again each time the silence has doubled; 0: never. Signs of life are
 	 * output, and bytes written to descriptor 3, a pipe that the process has if this is not 0.
 	 */
 	uint32_t stall_ms;
