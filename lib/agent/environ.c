@@ -222,7 +222,8 @@ static void env_add_torchrun(const struct agent_task *task, struct tfc__strv *en
 		tfc__strv_set_env(env, "TORCHELASTIC_ERROR_FILE", error_file);
 	free(error_file);
 	env_set_default(env, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-	if (strcmp(tfc__env_get((const char *const *)env->items, "LOCAL_WORLD_SIZE"), "1") != 0)
+	const char *local_ranks = tfc__env_get((const char *const *)env->items, "LOCAL_WORLD_SIZE");
+	if (local_ranks && strcmp(local_ranks, "1") != 0) /* NULL: no memory, reported later */
 		env_set_default(env, "OMP_NUM_THREADS", "1");
 }
 
