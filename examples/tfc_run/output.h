@@ -60,10 +60,11 @@ struct output {
 	struct stream *open_on; /* an unfinished line that a later event continues; NULL: none */
 	size_t open_task;
 	uint32_t open_stream;
-	char notice[512]; /* the last message about a task that runs on, already printed */
-	char held[512];   /* a task's failure, held back because the next event may include it */
-	bool is_hushed;   /* no more lines of tfc_run's own */
-	bool is_paused;   /* the subscription whose events are printed */
+	/* Messages about a task, as long as the text of an event may be: the last one that was
+	 * printed while the task runs on, and a failure that the next event may include. */
+	char notice[1152], held[1152];
+	bool is_hushed; /* no more lines of tfc_run's own */
+	bool is_paused; /* the subscription whose events are printed */
 	bool has_status;
 	char status[512]; /* the status line as it is shown; "": none */
 	bool has_bars;    /* unfinished lines are shown, on `err` */

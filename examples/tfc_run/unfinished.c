@@ -78,7 +78,7 @@ static size_t color_len(const char *text, size_t len)
 	size_t at = 2;
 	if (len < 3 || text[0] != '\033' || text[1] != '[')
 		return 0;
-	while (at < len && strchr("0123456789;", text[at]))
+	while (at < len && text[at] && strchr("0123456789;", text[at]))
 		at++;
 	return at < len && text[at] == 'm' ? at + 1 : 0;
 }

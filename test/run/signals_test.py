@@ -153,8 +153,11 @@ class SignalTest(harness.RunTest):
         for line in run.end().lines():
             mask = int(line.split()[1], 16) & 0x7fffffff  # 32 and 33 are the C library's
             self.assertEqual(mask, 0, line)
-        run = self.start("--no-prefix", "--", "sh", "-c", "ls /proc/$$/fd; readlink /proc/$$/fd/0")
-        self.assertEqual(run.end().lines(), ["0", "1", "2", "/dev/null"])
+        script = "ls /proc/$$/fd; readlink /proc/$$/fd/0; echo $TFC_PROGRESS_FD"
+        run = self.start("--no-prefix", "--stall", "0", "--", "sh", "-c", script)
+        self.assertEqual(run.end().lines(), ["0", "1", "2", "/dev/null", ""])
+        run = self.start("--no-prefix", "--stall", "300", "--", "sh", "-c", script)
+        self.assertEqual(run.end().lines(), ["0", "1", "2", "3", "/dev/null", "3"])
 
     def test_closed_standard_streams_do_no_harm(self):
         def close_all():

@@ -275,7 +275,8 @@ class HandshakeTest(SubmitTest):
         relay.await_held(lambda: False)
         relay.cut()
         self.assertEqual(run.end().errors(), [f"tfc_run: cannot reach a gateway: {relay.address}: "
-                                              "the peer closed the connection"])
+                                              "the peer closed the connection during the "
+                                              "handshake"])
 
 
 class TwoGatewaysTest(KilledHomeTest):
