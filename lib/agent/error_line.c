@@ -21,6 +21,7 @@
 #include <strings.h>
 
 #include "base/utf8.h"
+#include "log/overwrite.h"
 
 #define CALLS_FOLLOW "(most recent call last):"
 
@@ -41,16 +42,6 @@ static const struct {
 	{"pass this dataset to ClusterCoordinator.create_per_worker_dataset", "/keras/src/",
 	 LEGACY_KERAS},
 };
-
-/* The line as a terminal shows it in the end: after the last carriage return. */
-static const char *line_shown(const char *line)
-{
-	const char *shown = line;
-	for (const char *at = line; *at; at++)
-		if (*at == '\r' && at[1] && at[1] != '\r')
-			shown = at + 1;
-	return shown;
-}
 
 static bool has_digits(const char *text, const char *pattern)
 {
@@ -247,7 +238,8 @@ bool tfc__error_line_find(char *const *lines, enum tfc__error_source source,
 	enum { FOUND_NONE, FOUND_EXCEPTION, FOUND_FATAL } found = FOUND_NONE;
 	text[0] = '\0';
 	for (size_t i = 0; lines[i]; i++) {
-		const char *line = line_shown(lines[i]);
+		const char *line = lines[i];
+		line += tfc__line_overwritten(line, tfc__line_trimmed(line, strlen(line)));
 		int prefix = source >= TFC__ERROR_RAISED ? traceback_prefix(line) : -1;
 		size_t exception = 0;
 		if (prefix >= 0 && (i == 0 || !is_harmless_head(lines[i - 1])))

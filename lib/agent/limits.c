@@ -90,7 +90,7 @@ void tfc__limits_fill(const struct agent_task *task, tfc_process_limits *limits,
 	limits->rlimit_count = role->rlimits.count;
 	limits->nice = role->nice;
 	limits->memory_bytes = role->memory_limit ? role->memory_limit : role->memory;
-	if (role->memory_limit == UINT64_MAX)
+	if (role->memory_limit == TFC__NO_LIMIT)
 		limits->memory_bytes = 0;
 	if (!role->memory_limit)
 		limits->flags |= TFC_LIMIT_MEMORY_IF_POSSIBLE;

@@ -336,6 +336,12 @@ static int remote_sub_read_event(struct tfc__remote_sub *sub)
 	return 1;
 }
 
+/* The id, or before the first item the word that the caller passed. */
+static const char *remote_sub_job(const struct tfc__remote_sub *sub)
+{
+	return *sub->id ? sub->id : sub->job;
+}
+
 /* RECONNECTING of this gateway, or of the node at the other end. */
 static void remote_sub_report_wait(struct tfc__remote_sub *sub, tfc_event *event)
 {
@@ -343,7 +349,7 @@ static void remote_sub_report_wait(struct tfc__remote_sub *sub, tfc_event *event
 	sub->is_established = false;
 	sub->wait_code = event->error_code;
 	if (!*event->job)
-		event->job = *sub->id ? sub->id : sub->job;
+		event->job = remote_sub_job(sub);
 	sub->base.fn(sub->base.user, event);
 }
 
@@ -384,7 +390,7 @@ static bool remote_sub_report_back(struct tfc__remote_sub *sub)
 	snprintf(text, sizeof(text), "following job %.60s again", sub->job);
 	event.kind = TFC_EVENT_RECONNECTED;
 	event.time_ns = tfc__wall();
-	event.job = *sub->id ? sub->id : sub->job;
+	event.job = remote_sub_job(sub);
 	event.text = text;
 	sub->base.fn(sub->base.user, &event);
 	return true;

@@ -47,6 +47,8 @@ struct tfc__restart {
 	double losses_window_s; /* 86400 */
 };
 
+#define TFC__NO_LIMIT UINT64_MAX /* a limit in bytes that is switched off */
+
 struct tfc__role {
 	char *name;            /* "worker" */
 	uint32_t count;        /* 1 */
@@ -68,7 +70,7 @@ struct tfc__role {
 	char *log_dir;               /* tensorboard's --logdir; NULL: none */
 	struct tfc__strv wrap;       /* arguments before the program's argv */
 	uint64_t memory;             /* bytes per task that are reserved on its node */
-	uint64_t memory_limit;       /* bytes; 0: auto, UINT64_MAX: none */
+	uint64_t memory_limit;       /* bytes; 0: auto; or TFC__NO_LIMIT */
 	double cpus;                 /* per task; 0: no limit */
 	struct tfc__rlimits rlimits;
 	int32_t nice;          /* added to the host's nice value */

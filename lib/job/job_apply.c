@@ -108,7 +108,7 @@ static int apply_limit(struct tfc__apply *apply, const struct tfc__json_key *key
 	const char *text = json_string_value(value);
 	json_int_t number = json_integer_value(value);
 	if (json_is_false(value)) {
-		*field = UINT64_MAX;
+		*field = TFC__NO_LIMIT;
 	} else if (text && strcmp(text, "auto") == 0) {
 		*field = 0;
 	} else if (number >= (json_int_t)key->min && number <= (json_int_t)key->max) {

@@ -100,7 +100,7 @@ static void json_add_value(struct tfc__json_writer *json, const struct tfc__json
 		tfc__json_uint(json, *(const uint64_t *)field);
 		break;
 	case TFC__KEY_LIMIT:
-		if (*(const uint64_t *)field == UINT64_MAX)
+		if (*(const uint64_t *)field == TFC__NO_LIMIT)
 			tfc__json_bool(json, false);
 		else if (*(const uint64_t *)field == 0)
 			tfc__json_text(json, "auto");

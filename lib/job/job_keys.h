@@ -24,7 +24,7 @@ enum tfc__key_kind {
 	TFC__KEY_SECRETS,    /* struct tfc__strv of "NAME=value" or "NAME" */
 	TFC__KEY_BACKOFF,    /* double[2] */
 	TFC__KEY_BYTES,      /* uint64_t */
-	TFC__KEY_LIMIT,      /* uint64_t; 0: "auto", UINT64_MAX: false */
+	TFC__KEY_LIMIT,      /* uint64_t; 0: "auto", TFC__NO_LIMIT: false */
 	TFC__KEY_NUMBER,     /* double */
 	TFC__KEY_INT,        /* int32_t; nullable: INT32_MIN means the host's value */
 	TFC__KEY_RLIMITS,    /* struct tfc__rlimits */

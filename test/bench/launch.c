@@ -5,7 +5,6 @@
  *   launch process N DIR HELPERS TASK tfc_process_spawn, with held ports and logs
  *   launch job N DIR HELPERS TASK     one job of N workers, from submit to its end
  */
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -14,12 +13,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <tfcluster/tfcluster.h>
+
+#include "bare_port.h"
 
 static double now_ms(void)
 {
@@ -35,17 +35,6 @@ static void die(const char *what)
 }
 
 /* ---- bare */
-
-static int bare_hold(void)
-{
-	struct sockaddr_in6 any = {.sin6_family = AF_INET6};
-	int off = 0;
-	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	if (fd < 0 || bind(fd, (struct sockaddr *)&any, sizeof(any)) < 0)
-		die("bind");
-	return fd;
-}
 
 static int bare_spawn(const char *dir, int number, char *shim, char *task)
 {
@@ -73,7 +62,7 @@ static void bare(int count, const char *dir, char *shim, char *task)
 	int *holds = calloc((size_t)count, sizeof(*holds));
 	int epoll = epoll_create1(EPOLL_CLOEXEC);
 	for (int i = 0; i < count; i++) {
-		holds[i] = bare_hold();
+		holds[i] = bare_port();
 		int fd = bare_spawn(dir, i, shim, task);
 		struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 		epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);

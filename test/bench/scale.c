@@ -20,7 +20,6 @@
  */
 #include <fcntl.h>
 #include <linux/close_range.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,12 +27,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <tfcluster/tfcluster.h>
+
+#include "bare_port.h"
 
 static void die(const char *what)
 {
@@ -100,16 +100,6 @@ static void raise_nofile(void)
 
 enum { SHIM_END = 3 }; /* where a shim has its end of the socket */
 
-static void bind_port(void)
-{
-	struct sockaddr_in6 any = {.sin6_family = AF_INET6};
-	int off = 0;
-	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	if (fd < 0 || bind(fd, (struct sockaddr *)&any, sizeof(any)) < 0)
-		die("bind");
-}
-
 /* With descriptors of its own from here on, without a copy of thousands: as the guard does it. */
 static int become_shim(void *argv)
 {
@@ -149,7 +139,7 @@ static void measure_bare(int count, const char *dir, char *shim, char *task)
 	dup2(0, SHIM_END);                /* taken, before another descriptor gets this number */
 	double begin = clock_us(CLOCK_MONOTONIC), cpu = clock_us(CLOCK_PROCESS_CPUTIME_ID);
 	for (int i = 0; i < count; i++) {
-		bind_port();
+		bare_port();
 		ends[i] = start_shim(dir, i, shim, task, &shims[i]);
 	}
 	for (int i = 0, started; i < count; i++)

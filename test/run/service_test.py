@@ -1,4 +1,4 @@
-"""The systemd unit of `tfc_run node`, and what the node tells systemd about itself."""
+"""The systemd unit of `tfc_run node`, and what the node reports to systemd."""
 import os
 import pathlib
 import re

@@ -110,6 +110,15 @@ static tfc_spec *spec_of_hosts(size_t len)
 	return spec;
 }
 
+static struct tfc__expand values_of(const tfc_spec *spec)
+{
+	return (struct tfc__expand){.spec = spec,
+				    .job = "j",
+				    .task_type = "worker",
+				    .address = "h:1",
+				    .left = TFC__EXPAND_MAX};
+}
+
 /* "{worker_hosts}" so many times; the caller frees it. */
 static char *many_hosts(size_t count)
 {
@@ -126,11 +135,7 @@ static char *many_hosts(size_t count)
 static void a_text_that_gets_too_long_is_refused(void **state)
 {
 	tfc_spec *spec = spec_of_hosts(3999);
-	struct tfc__expand values = {.spec = spec,
-				     .job = "j",
-				     .task_type = "worker",
-				     .address = "h:1",
-				     .left = TFC__EXPAND_MAX};
+	struct tfc__expand values = values_of(spec);
 	tfc_error error = TFC_ERROR_INIT;
 	char *most = many_hosts(32), *many = many_hosts(9000), *text = NULL;
 	text = expanded(&values, most);
@@ -154,11 +159,7 @@ static void a_text_that_gets_too_long_is_refused(void **state)
 static void texts_that_get_too_long_together_are_refused(void **state)
 {
 	tfc_spec *spec = spec_of_hosts(3999);
-	struct tfc__expand values = {.spec = spec,
-				     .job = "j",
-				     .task_type = "worker",
-				     .address = "h:1",
-				     .left = TFC__EXPAND_MAX};
+	struct tfc__expand values = values_of(spec);
 	tfc_error error = TFC_ERROR_INIT;
 	size_t count = 0;
 	int code;
@@ -181,11 +182,7 @@ static void texts_that_get_too_long_together_are_refused(void **state)
 static void the_addresses_of_a_large_cluster_are_refused(void **state)
 {
 	tfc_spec *spec = spec_of_hosts(199999);
-	struct tfc__expand values = {.spec = spec,
-				     .job = "j",
-				     .task_type = "worker",
-				     .address = "h:1",
-				     .left = TFC__EXPAND_MAX};
+	struct tfc__expand values = values_of(spec);
 	tfc_error error = TFC_ERROR_INIT;
 	char *text = NULL;
 	assert_int_equal(tfc__expand(&values, "{worker_hosts}", &error, &text), TFC_ETOOBIG);
