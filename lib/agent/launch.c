@@ -160,6 +160,7 @@ struct tfc__task_event tfc__agent_process_event(const tfc_process_event *process
 	event.end = (struct tfc__attempt_end){.reason = process->reason,
 					      .status = process->status,
 					      .is_oom = process->is_oom,
+					      .memory_limit = process->memory_limit,
 					      .time_ns = process->time_ns,
 					      .user_us = process->user_us,
 					      .system_us = process->system_us,

@@ -76,8 +76,9 @@ struct tfc__attempt_end {
 	uint64_t user_us; /* these three as in tfc_process_event */
 	uint64_t system_us;
 	uint64_t max_rss_kib;
-	uint64_t log_end; /* where its output ends; 0: it never had a log */
-	uint64_t log_gap; /* number of bytes missing after log_end */
+	uint64_t log_end;      /* where its output ends; 0: it never had a log */
+	uint64_t log_gap;      /* number of bytes missing after log_end */
+	uint64_t memory_limit; /* is_oom: bytes, if it used more than that; 0: another reason */
 };
 
 /* The numbers are on the wire. */

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #define SHELL_SIGNAL 128 /* a shell in between turns signal N into exit 128 + N */
 /* PreemptionCheckpointHandler, after it has saved: distribute/failure_handling. */
 #define EXIT_PREEMPTED 42
@@ -153,6 +155,7 @@ void tfc__text_name(const struct tfc__core *core, const struct task *t, char *te
 
 static void death_text_add_status(const struct tfc__attempt_end *death, char *text, size_t size)
 {
+	char limit[TFC__MEMORY_TEXT_SIZE];
 	bool is_signal = death->reason == TFC_EXIT_SIGNAL;
 	const char *name = signal_name(is_signal ? death->status : death->status - SHELL_SIGNAL);
 	if (!is_signal)
@@ -165,6 +168,10 @@ static void death_text_add_status(const struct tfc__attempt_end *death, char *te
 		tfc__text_add(text, size, " died of signal %d", death->status);
 	if (death->is_oom)
 		tfc__text_add(text, size, ": it was out of memory");
+	if (death->is_oom && death->memory_limit) {
+		tfc__memory_text(death->memory_limit, limit);
+		tfc__text_add(text, size, ": it used more than its memory_limit of %s", limit);
+	}
 }
 
 void tfc__death_status_text(const struct tfc__core *core, const struct task *t, char *text,

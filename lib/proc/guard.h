@@ -211,6 +211,8 @@ void tfc__process_receive(tfc_process *process, const struct tfc__report *report
 int tfc__limits_check(const tfc_process_limits *limits, tfc_error *error);
 bool tfc__limits_is_step(uint32_t step);
 void tfc__limits_describe_unlimited(const struct tfc__report *report, char *text, size_t size);
+void tfc__limits_describe_oom(const char *program, const struct tfc__report *report, char *text,
+			      size_t size);
 void tfc__limits_describe(const char *program, const struct tfc__report *report, char *text,
 			  size_t size);
 

@@ -7,6 +7,7 @@
 
 #include "base/fail.h"
 #include "base/rlimit.h"
+#include "base/text.h"
 #include "proc/guard.h"
 
 #define MAX_GROUPS 65536 /* NGROUPS_MAX of Linux */
@@ -104,7 +105,9 @@ static void describe_group_limit(const struct tfc__report *report, const char *c
 			 "that is delegated to the host");
 	else if (report->status == ENOENT)
 		snprintf(text + len, size - len,
-			 "the %s controller of cgroup v2 is not delegated to the host", controller);
+			 "the %s controller of cgroup v2 is not delegated to the host (systemd: "
+			 "Delegate=yes and DelegateSubgroup=)",
+			 controller);
 	else
 		snprintf(text + len, size - len, "%s", reason);
 }
@@ -115,6 +118,20 @@ void tfc__limits_describe_unlimited(const struct tfc__report *report, char *text
 	snprintf(text, size, "memory is not limited to %lld bytes: ", (long long)report->requested);
 	describe_group_limit(report, "memory", strerror_r(report->status, buffer, sizeof(buffer)),
 			     text, size);
+}
+
+void tfc__limits_describe_oom(const char *program, const struct tfc__report *report, char *text,
+			      size_t size)
+{
+	char limit[TFC__MEMORY_TEXT_SIZE];
+	tfc__memory_text((uint64_t)report->requested, limit);
+	if (report->oom == TFC__OOM_LIMIT)
+		snprintf(text, size,
+			 "%s was killed by the kernel: out of memory: it used more than its memory "
+			 "limit of %s",
+			 program, limit);
+	else
+		snprintf(text, size, "%s was killed by the kernel: out of memory", program);
 }
 
 void tfc__limits_describe(const char *program, const struct tfc__report *report, char *text,

@@ -100,9 +100,8 @@ static void process_describe_end(const tfc_process *process, const struct tfc__r
 			 process->program, report->silent_ms / 1000, report->silent_ms / 100 % 10);
 	else if (report->reason == TFC__END_LOST)
 		snprintf(text, size, "%s was killed: its supervisor died", process->program);
-	else if (report->is_oom)
-		snprintf(text, size, "%s was killed by the kernel: out of memory",
-			 process->program);
+	else if (report->oom >= TFC__OOM_KILLED)
+		tfc__limits_describe_oom(process->program, report, text, size);
 	else if (report->reason == TFC__END_NOT_STARTED)
 		process_describe_start(process, report, text, size);
 }
@@ -169,7 +168,7 @@ static void process_report_exited(tfc_process *process, const struct tfc__report
 		.pid = report->pid,
 		.reason = report->reason,
 		.status = status,
-		.is_oom = report->is_oom,
+		.is_oom = report->oom >= TFC__OOM_KILLED,
 		.time_ns = report->time_ns,
 		.user_us = report->user_us,
 		.system_us = report->system_us,
@@ -177,6 +176,7 @@ static void process_report_exited(tfc_process *process, const struct tfc__report
 		.log_end = report->log_end,
 		.log_dropped = report->log_dropped,
 		.log_gap = report->log_gap,
+		.memory_limit = report->oom == TFC__OOM_LIMIT ? (uint64_t)report->requested : 0,
 		.isolation = process->isolation,
 		.text = text,
 	};

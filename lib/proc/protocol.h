@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TFC__PROTOCOL_VERSION 13
+#define TFC__PROTOCOL_VERSION 14
 
 /* The descriptors of a guard that was just started. */
 enum tfc__guard_fd {
@@ -108,6 +108,14 @@ enum tfc__end {
 	TFC__END_NOT_STARTED = 4,
 };
 
+/* Whether the kernel killed the task because memory ran out. */
+enum tfc__oom {
+	TFC__OOM_UNKNOWN = 0, /* the task has no cgroup with the memory controller */
+	TFC__OOM_NONE = 1,
+	TFC__OOM_KILLED = 2,
+	TFC__OOM_LIMIT = 3, /* it reached its own memory limit */
+};
+
 #define TFC__LEASES_MAX 65536 /* at one time, in a guard */
 
 /*
@@ -150,14 +158,14 @@ struct tfc__report {
 	uint32_t reason; /* EXITED: enum tfc__end */
 	uint64_t id;     /* filled in by the guard */
 	int32_t pid;
-	int32_t shim;   /* pid, filled in by the guard */
-	int32_t status; /* exit code, signal, or errno if not started; SUSPENDED: signal; HELLO:
-			   protocol version */
-	uint32_t step;  /* enum tfc__step, if not started; STARTED: MEMORY if the limit that is
-			   applied if possible is not, with its errno in `status`, else NONE */
-	uint32_t is_oom;
+	int32_t shim;      /* pid, filled in by the guard */
+	int32_t status;    /* exit code, signal, or errno if not started; SUSPENDED: signal; HELLO:
+			      protocol version */
+	uint32_t step;     /* enum tfc__step, if not started; STARTED: MEMORY if the limit that is
+			      applied if possible is not, with its errno in `status`, else NONE */
+	uint32_t oom;      /* EXITED: enum tfc__oom */
 	uint32_t resource; /* NOT_STARTED, a limit: RLIMIT_..., */
-	int64_t requested; /* the value that was requested, -1: unlimited; */
+	int64_t requested; /* the value that was requested, -1: unlimited; OOM_LIMIT: the limit; */
 	int64_t allowed;   /* and the present hard limit */
 	/* STALLED: time since the last sign of life; SUSPENDED, CONTINUED: how long the task was
 	 * suspended; EXITED, LOST: length of the lease that ended, 0: another reason */

@@ -24,7 +24,9 @@ class ServiceTest(harness.RunTest):
         path = self.write("tfcluster-node.service", self.unit())
         done = subprocess.run(["systemd-analyze", "verify", "--man=no", path], capture_output=True, text=True,
                               timeout=harness.PATIENCE)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        # systemd before 254 ignores the key
+        errors = [line for line in done.stderr.splitlines() if "'DelegateSubgroup'" not in line]
+        self.assertEqual((done.returncode, errors), (0, []))
 
     def test_the_node_reports_its_states(self):
         for name in f"{self.dir}/notify", f"@tfc-test-{os.getpid()}":

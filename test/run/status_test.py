@@ -143,7 +143,9 @@ class StatusTest(harness.RunTest):
         run = self.run_local("--memory", "100M", "--worker", "2", "--framework", "none", *eat)
         unlimited = [line for line in run.errors() if "memory is not limited to 104857600 bytes: " in line]
         if is_limited:
-            self.assertIn("out of memory", needed.errors()[-1])
+            for limited in (needed, run):
+                self.assertRegex(limited.errors()[-1], r"^tfc_run: failed \(signal\): worker/[01] died of SIGKILL: it was "
+                                                       r"out of memory: it used more than its memory_limit of 100 MiB")
             self.assertEqual((run.status, unlimited), (137, []))
         else:
             self.assertEqual(needed.status, 125)

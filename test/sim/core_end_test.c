@@ -101,6 +101,21 @@ static void out_of_memory_is_named_and_ends_the_job(void **state)
 	sim_fini(&s);
 }
 
+static void a_memory_limit_that_was_reached_is_named(void **state)
+{
+	struct sim s;
+	sim_parameter_server_up(&s);
+	sim_death(&s, "worker/0",
+		  (struct tfc__attempt_end){TFC_EXIT_SIGNAL, 9, .is_oom = true,
+					    .memory_limit = 3ull << 29},
+		  NULL);
+	sim_signal(&s, "chief/0", 15);
+	sim_signal(&s, "ps/0", 15);
+	assert_string_equal(s.end.text, "worker/0 died of SIGKILL: it was out of memory: it used "
+					"more than its memory_limit of 1.5 GiB");
+	sim_fini(&s);
+}
+
 static void restart_on_failure_restarts_every_nonzero_end(void **state)
 {
 	struct sim s;
@@ -519,6 +534,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exit_classes_decide_between_restart_and_end),
 		cmocka_unit_test(out_of_memory_is_named_and_ends_the_job),
+		cmocka_unit_test(a_memory_limit_that_was_reached_is_named),
 		cmocka_unit_test(restart_on_failure_restarts_every_nonzero_end),
 		cmocka_unit_test(restart_on_never_ends_the_job_at_a_kill),
 		cmocka_unit_test(missing_program_ends_the_job_and_says_what_is_missing),

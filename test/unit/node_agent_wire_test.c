@@ -175,7 +175,8 @@ static void an_end_comes_with_its_process_on_the_reader_s_clock(void **state)
 			.system_us = 70000,
 			.max_rss_kib = 5000000000u,
 			.log_end = UINT64_MAX,
-			.log_gap = 6},
+			.log_gap = 6,
+			.memory_limit = 5000000001u},
 		.text = "killed for memory",
 		.log_tail = tail,
 		.error_line = "KeyError: 'lr'",
@@ -196,6 +197,7 @@ static void an_end_comes_with_its_process_on_the_reader_s_clock(void **state)
 	assert_true(event.end.is_oom);
 	assert_true(event.end.user_us == 300 && event.end.system_us == 70000);
 	assert_true(event.end.max_rss_kib == 5000000000u && event.end.log_gap == 6);
+	assert_true(event.end.memory_limit == 5000000001u);
 	/* the writer says "one second ago", on a clock that is two seconds behind */
 	assert_in_range(event.end.time_ns, sent.end.time_ns, sent.end.time_ns + 3 * TFC__SECOND);
 	assert_string_equal(event.log_tail[1], "t\xe9o");

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -75,6 +76,37 @@ bool cgroup_dir(char ret_path[PATH_MAX])
 	if (mounts)
 		fclose(mounts);
 	return is_found;
+}
+
+/* systemd marks a cgroup that it delegates. Only root can read the attribute of older versions. */
+static bool dir_is_delegated(const char *path)
+{
+	static const char *const attributes[] = {"user.delegate", "trusted.delegate"};
+	char value = '0';
+	for (int i = 0; i < 2 && value != '1'; i++)
+		if (getxattr(path, attributes[i], &value, 1) < 0)
+			value = '0';
+	return value == '1';
+}
+
+/*
+ * The cgroup in which the guard makes its directory: its own, or the one above, if systemd has
+ * delegated that and started the host in a subgroup (DelegateSubgroup=). cgroup-v2.rst, "No
+ * Internal Process Constraint": except for the root, a cgroup that contains processes cannot pass
+ * the memory controller on.
+ */
+static bool cgroup_dir_of_guards(char ret_path[PATH_MAX])
+{
+	char above[PATH_MAX];
+	if (!cgroup_dir(ret_path))
+		return false;
+	size_t len = strlen(ret_path) - 1; /* without the last slash */
+	while (len > 0 && ret_path[len - 1] != '/')
+		len--;
+	snprintf(above, sizeof(above), "%.*s", (int)len, ret_path);
+	if (!dir_is_delegated(ret_path) && dir_is_delegated(above))
+		memcpy(ret_path, above, len + 1);
+	return true;
 }
 
 static unsigned long long pid_namespace(void)
@@ -173,10 +205,38 @@ static void cgroup_clear_dead_nodes(const char *above)
 
 /* ---- the guard's group */
 
+/*
+ * For limits of memory and CPUs. Whether the controllers can be passed on is up to the system; if
+ * not, a task that asks for a limit fails with a message. A cgroup that contains processes is left
+ * as it is: with the CPU controller alone it would become the root of a threaded subtree, in which
+ * no process can be started.
+ */
+static void cgroup_pass_controllers(int dir, const char *path)
+{
+	static const char *const controllers[] = {"+memory", "+cpu"};
+	char file[PATH_MAX + 32], first;
+	snprintf(file, sizeof(file), "%scgroup.type", path);
+	bool is_root = faccessat(dir, file, F_OK, 0) < 0;
+	snprintf(file, sizeof(file), "%scgroup.procs", path);
+	int procs = openat(dir, file, O_RDONLY | O_CLOEXEC);
+	bool has_processes = procs < 0 || read(procs, &first, 1) != 0;
+	if (procs >= 0)
+		close(procs);
+	if (has_processes && !is_root)
+		return;
+	snprintf(file, sizeof(file), "%scgroup.subtree_control", path);
+	int fd = openat(dir, file, O_WRONLY | O_CLOEXEC);
+	for (int i = 0; i < 2 && fd >= 0; i++)
+		if (write(fd, controllers[i], strlen(controllers[i])) < 0)
+			errno = 0;
+	if (fd >= 0)
+		close(fd);
+}
+
 static int cgroup_open_node(struct guard *guard)
 {
 	char above[PATH_MAX];
-	if (!cgroup_dir(above) || access(above, W_OK) < 0)
+	if (!cgroup_dir_of_guards(above) || access(above, W_OK) < 0)
 		return -1;
 	cgroup_clear_dead_nodes(above);
 	if (asprintf(&guard->group_path, "%stfc-%llu-%d", above, pid_namespace(), getpid()) < 0) {
@@ -186,6 +246,8 @@ static int cgroup_open_node(struct guard *guard)
 	if (mkdir(guard->group_path, 0755) < 0 && errno != EEXIST)
 		return -1;
 	int node = open(guard->group_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cgroup_pass_controllers(AT_FDCWD, above);
+	cgroup_pass_controllers(node, "");
 	/* cgroup.kill: Linux 5.14 and later */
 	if (node < 0 || faccessat(node, "cgroup.kill", W_OK, 0) < 0) {
 		if (node >= 0)
@@ -198,7 +260,6 @@ static int cgroup_open_node(struct guard *guard)
 
 bool cgroup_create(struct guard *guard)
 {
-	static const char *const controllers[] = {"+memory", "+cpu"};
 	if (guard->group_is_tried)
 		return false;
 	guard->group_is_tried = true;
@@ -206,14 +267,6 @@ bool cgroup_create(struct guard *guard)
 	guard->group = node < 0 ? -1 : dup3(node, guard->group_end, O_CLOEXEC);
 	if (node < 0)
 		return false;
-	/* For limits of memory and CPUs. Whether the controllers can be delegated is up to the
-	 * system; if not, a task that asks for a limit fails with a message. */
-	int fd = openat(node, "cgroup.subtree_control", O_WRONLY | O_CLOEXEC);
-	for (int i = 0; i < 2 && fd >= 0; i++)
-		if (write(fd, controllers[i], strlen(controllers[i])) < 0)
-			errno = 0;
-	if (fd >= 0)
-		close(fd);
 	close(node);
 	return guard->group >= 0;
 }
@@ -244,7 +297,7 @@ void cgroup_remove_lost(const struct guard *guard)
 void cgroup_clear_dead(void)
 {
 	char above[PATH_MAX];
-	if (cgroup_dir(above))
+	if (cgroup_dir_of_guards(above))
 		cgroup_clear_dead_nodes(above);
 }
 

@@ -21,8 +21,11 @@ static void perform_guard_action(void *user, const struct guard_action *action)
 	switch (action->kind) {
 	case GUARD_SEND_REPORT:
 		report = *action->report;
-		if (action->may_be_oom && report.status == SIGKILL)
-			report.is_oom = oom_account(guard);
+		if (report.oom >= TFC__OOM_KILLED)
+			oom_reset(guard); /* these kills are accounted for */
+		else if (report.oom == TFC__OOM_UNKNOWN && action->may_be_oom &&
+			 report.status == SIGKILL && oom_account(guard))
+			report.oom = TFC__OOM_KILLED;
 		if (!report.time_ns)
 			report.time_ns = tfc__wall();
 		host_report(guard, &report);

@@ -147,7 +147,7 @@ void dir_remove_all(struct guard *guard);
 
 /* oom.c. account: whether there was one more kill; it is then accounted for. */
 void oom_open(struct guard *guard);
-void oom_reset(struct guard *guard); /* ignore the kills so far: they are not of our tasks */
+void oom_reset(struct guard *guard); /* ignore the kills so far */
 bool oom_account(struct guard *guard);
 
 /*

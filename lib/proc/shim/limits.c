@@ -7,7 +7,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -107,10 +109,13 @@ int limits_group(struct shim *shim, const struct shim_launch *launch)
 		shim->report.step = TFC__STEP_MEMORY;
 		shim->report.requested = (int64_t)bytes;
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
+		shim->memory_limit = (int64_t)bytes;
 		error = limits_write_group_file(shim, "memory.max", text);
+		/* A task that goes on without some of its processes may wait for them for ever. */
+		if (!error)
+			limits_write_group_file(shim, "memory.oom.group", "1");
 		if (launch->head->limit_flags & TFC__LIMIT_MEMORY_IF_POSSIBLE) {
 			shim->memory_error = error;
-			shim->memory_limit = (int64_t)bytes;
 			error = 0;
 		}
 	}
@@ -122,6 +127,44 @@ int limits_group(struct shim *shim, const struct shim_launch *launch)
 		error = limits_write_group_file(shim, "cpu.max", text);
 	}
 	return error;
+}
+
+/* A counter of a file with a line "NAME N" for each; -1: the cgroup does not have this file. */
+static long long limits_read_counter(const struct shim *shim, const char *file, const char *name)
+{
+	char text[512];
+	size_t name_len = strlen(name);
+	int fd = shim->group < 0 ? -1 : openat(shim->group, file, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	ssize_t len = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[len > 0 ? len : 0] = '\0';
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, name, name_len) == 0 && line[name_len] == ' ')
+			return strtoll(line + name_len, NULL, 10);
+	}
+	return -1;
+}
+
+/*
+ * cgroup-v2.rst: "oom_kill" counts the killed processes of this cgroup and those below it, whatever
+ * limit was reached; "oom" of the local file counts how often this cgroup reached its own limit.
+ */
+void limits_report_oom(struct shim *shim)
+{
+	struct tfc__report *report = &shim->report;
+	long long kills = limits_read_counter(shim, "memory.events", "oom_kill");
+	bool is_killed = report->reason == TFC__END_SIGNAL && report->status == SIGKILL;
+	report->oom = kills < 0                ? TFC__OOM_UNKNOWN
+		      : kills > 0 && is_killed ? TFC__OOM_KILLED
+					       : TFC__OOM_NONE;
+	if (report->oom != TFC__OOM_KILLED || shim->memory_error || !shim->memory_limit ||
+	    limits_read_counter(shim, "memory.events.local", "oom") <= 0)
+		return;
+	report->oom = TFC__OOM_LIMIT;
+	report->requested = shim->memory_limit;
 }
 
 /* ---- */

@@ -211,7 +211,7 @@ int main(void)
 	launch_unmap(&launch);
 	shim.report.step = shim.memory_error ? TFC__STEP_MEMORY : TFC__STEP_NONE;
 	shim.report.status = shim.memory_error;
-	shim.report.requested = shim.memory_limit;
+	shim.report.requested = shim.memory_error ? shim.memory_limit : 0;
 	shim.report.pid = shim.task;
 	shim.report.isolation = shim.isolation;
 	shim.report.time_ns = tfc__wall();
@@ -219,6 +219,7 @@ int main(void)
 	shim.report.step = TFC__STEP_NONE;
 	end_decide(&shim, SHIM_STARTED);
 	shim_supervise(&shim);
+	limits_report_oom(&shim);
 	isolation_end(&shim);
 	output_drain(&shim);
 	tfc__log_writer_close(&shim.log);

@@ -23,7 +23,7 @@ struct shim {
 	int locks[TFC__LOCKS]; /* or -1: shared as long as the shim lives */
 	uint32_t isolation;    /* enum tfc__isolation in effect, never AUTO after the start */
 	int memory_error;      /* errno: why the memory limit was not applied, which is permitted */
-	int64_t memory_limit;  /* bytes, with memory_error */
+	int64_t memory_limit;  /* bytes that were requested; 0: none */
 	bool has_groups;       /* the guard's cgroup directory was passed to this shim */
 	int progress;          /* read end of the progress pipe, or -1 */
 	int timer;             /* timerfd of CLOCK_BOOTTIME, which counts the time of a suspend */
@@ -63,6 +63,9 @@ int task_start(struct shim *shim, const struct shim_launch *launch, int out, int
 
 /* limits.c: limits memory and CPUs of the task's cgroup. 0, or an errno and the report as above. */
 int limits_group(struct shim *shim, const struct shim_launch *launch);
+
+/* limits.c: the task has ended, its cgroup is still there: reports whether memory had run out. */
+void limits_report_oom(struct shim *shim);
 
 /* limits.c: in the child, before its exec. 0, or an errno and *report as above. */
 int limits_apply(const struct shim_launch *launch, volatile struct tfc__report *report);
