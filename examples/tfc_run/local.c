@@ -279,6 +279,7 @@ int local_main(int argc, char **argv)
 	}
 	output_open(&local.output, &options.output);
 	local.output.log_dir = options.log_dir;
+	local.output.has_status = !options.output.is_quiet;
 	local.signals = signals_open();
 	if (local.signals < 0)
 		local_fail(&local, strerror(errno));

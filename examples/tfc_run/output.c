@@ -15,12 +15,6 @@
 #define PENDING_MAX 262144 /* unwritten bytes; beyond that the subscription is paused */
 #define CLEAR_LINE "\r\033[K"
 
-struct task {
-	char type[64]; /* printable */
-	uint32_t index;
-	uint32_t state; /* enum tfc_task_state */
-};
-
 static bool is_one_place(void)
 {
 	struct stat out, err;
@@ -52,73 +46,20 @@ void output_open(struct output *output, const struct output_options *options)
 		stream_open(output->err, STDERR_FILENO);
 	output->has_color[0] = wants_color(options, output->out);
 	output->has_color[1] = wants_color(options, output->err);
-	bool is_screen = output->err->is_terminal && !options->is_json;
-	output->has_status = is_screen && !options->is_quiet;
-	output->has_bars = is_screen && !is_dumb();
+	output->is_screen = output->err->is_terminal && !options->is_json && !is_dumb();
 }
 
 void output_close(struct output *output)
 {
 	free(output->streams[0].data);
 	free(output->streams[1].data);
-	free(output->tasks);
+	tasks_free(&output->tasks);
 	unfinished_remove_all(&output->unfinished);
-}
-
-/* ---- tasks */
-
-static struct task *output_find_task(struct output *output, const tfc_event *event)
-{
-	char type[sizeof(((struct task *)NULL)->type)], *shown = printable(event->task_type, "");
-	snprintf(type, sizeof(type), "%s", shown);
-	free(shown);
-	for (size_t i = 0; i < output->task_count; i++) {
-		struct task *task = &output->tasks[i];
-		if (task->index == event->task_index && strcmp(task->type, type) == 0)
-			return task;
-	}
-	output->tasks = reallocarray(output->tasks, output->task_count + 1, sizeof(struct task));
-	if (!output->tasks)
-		die_without_memory();
-	struct task *task = &output->tasks[output->task_count++];
-	*task = (struct task){.index = event->task_index};
-	memcpy(task->type, type, sizeof(type));
-	return task;
-}
-
-/* Lists, as many as fit in `text`, the tasks that have a process ("worker/0, worker/1 and 7 more")
- * or, if is_unready, those that are not ready yet with their states. Returns their number. */
-static size_t list_tasks(const struct output *output, bool is_unready, char *text, size_t size)
-{
-	size_t count = 0, listed = 0, len = 0;
-	text[0] = '\0';
-	for (size_t i = 0; i < output->task_count; i++) {
-		const struct task *task = &output->tasks[i];
-		bool is_alive = task->state >= TFC_TASK_STARTING && task->state <= TFC_TASK_READY;
-		const char *state = task->state == TFC_TASK_RUNNING
-					    ? "not listening"
-					    : tfc_task_state_name(task->state);
-		char name[128];
-		if (is_unready ? task->state >= TFC_TASK_READY : !is_alive)
-			continue;
-		int n = snprintf(name, sizeof(name), "%s%s/%u%s%s%s", count ? ", " : "", task->type,
-				 task->index, is_unready ? " (" : "", is_unready ? state : "",
-				 is_unready ? ")" : "");
-		if (listed == count++ && len + (size_t)n + 20 <= size) { /* 20: " and N more" */
-			memcpy(text + len, name, (size_t)n + 1);
-			len += (size_t)n;
-			listed++;
-		}
-	}
-	if (listed < count)
-		snprintf(text + len, size - len, "%s%zu more", listed ? " and " : "",
-			 count - listed);
-	return count;
 }
 
 size_t output_alive(const struct output *output, char *names, size_t size)
 {
-	return list_tasks(output, false, names, size);
+	return tasks_list_alive(&output->tasks, names, size);
 }
 
 /* ---- the status line, below the unfinished lines */
@@ -131,39 +72,37 @@ static struct winsize screen_size(void)
 	return window;
 }
 
-static void clear_status(struct output *output)
+/* The shell, or another program, uses the terminal now. */
+static bool is_in_background(void)
 {
-	if (output->status[0] || output->drawn_rows)
-		stream_print(output->err, CLEAR_LINE);
-	for (; output->drawn_rows; output->drawn_rows--)
-		stream_print(output->err, "\033[A\033[K");
-	output->status[0] = '\0';
+	pid_t foreground = tcgetpgrp(STDERR_FILENO);
+	return foreground > 0 && foreground != getpgrp();
 }
 
-/* The status line in the terminal's width; "" for none. */
-static void status_text(const struct output *output, size_t width,
-			char text[sizeof(output->status)])
+/* In the background, what was drawn is not erased: other lines may be below it by now. */
+static void clear_status(struct output *output)
 {
-	bool is_stopping = output->job_state == TFC_JOB_STOPPING;
-	const char *head = is_stopping ? "tfc_run: stopping " : "tfc_run: waiting for ";
-	size_t len = strlen(head);
-	if (width > sizeof(output->status))
-		width = sizeof(output->status);
-	text[0] = '\0';
-	if (!output->has_status || output->job_state == 0 || output->job_state == TFC_JOB_RUNNING ||
-	    output->job_state > TFC_JOB_STOPPING || width < len + 32)
-		return;
-	if (list_tasks(output, !is_stopping, text + len, width - len))
-		memcpy(text, head, len);
+	bool is_drawn = (output->status[0] || output->drawn_rows) && !is_in_background();
+	if (is_drawn)
+		stream_print(output->err, CLEAR_LINE);
+	for (; is_drawn && output->drawn_rows; output->drawn_rows--)
+		stream_print(output->err, "\033[A\033[K");
+	output->drawn_rows = 0;
+	output->status[0] = '\0';
 }
 
 static void draw_status(struct output *output)
 {
 	const struct winsize screen = screen_size();
 	char text[sizeof(output->status)] = "";
-	if (output->open_on || stream_pending(output->err))
+	if (!output->is_screen || output->open_on || stream_pending(output->err))
 		return;
-	status_text(output, screen.ws_col, text);
+	if (is_in_background()) {
+		clear_status(output);
+		return;
+	}
+	if (output->has_status)
+		status_line_text(&output->line, &output->tasks, screen.ws_col - 1u, text);
 	bool is_cleared = output->unfinished.count && !output->drawn_rows;
 	if (strcmp(text, output->status) == 0 && !output->unfinished.is_changed && !is_cleared)
 		return;
@@ -171,7 +110,8 @@ static void draw_status(struct output *output)
 	output->drawn_rows = unfinished_draw(&output->unfinished, output->err, screen.ws_row - 1,
 					     screen.ws_col);
 	memcpy(output->status, text, sizeof(text));
-	stream_print(output->err, "%s", text);
+	if (text[0])
+		stream_print(output->err, WRAP_OFF "%s" WRAP_ON, text);
 }
 
 void output_flush(struct output *output)
@@ -196,6 +136,11 @@ bool output_poll(const struct output *output, int signals, tfc_ctx *ctx, int tim
 		{.fd = stream_pending(out) ? out->fd : -1, .events = POLLOUT},
 		{.fd = stream_pending(err) ? err->fd : -1, .events = POLLOUT},
 	};
+	int redraw_ms = output->is_screen && output->has_status && !output->open_on
+				? status_line_wait_ms(&output->line)
+				: -1;
+	if (timeout_ms < 0 || (redraw_ms >= 0 && redraw_ms < timeout_ms))
+		timeout_ms = redraw_ms;
 	return poll(fds, 4, timeout_ms) >= 0 || errno == EINTR;
 }
 
@@ -230,7 +175,7 @@ void output_end_status(struct output *output)
 {
 	clear_status(output);
 	unfinished_remove_all(&output->unfinished);
-	output->has_status = output->has_bars = false;
+	output->is_screen = false;
 }
 
 void output_hush(struct output *output)
@@ -241,7 +186,7 @@ void output_hush(struct output *output)
 
 bool output_wants_progress(const struct output *output)
 {
-	return output->has_bars;
+	return output->is_screen;
 }
 
 uint64_t wall_ns(void)
@@ -279,7 +224,7 @@ static void begin_line(struct output *output, struct stream *to, size_t number,
 		snprintf(attempt, sizeof(attempt), "#%u", event->attempt);
 	if (!output->options->has_no_prefix)
 		stream_print(to, "%s[%s/%u%s]%s ", has_color ? colors[number % 6] : "",
-			     output->tasks[number].type, event->task_index, attempt,
+			     output->tasks.items[number].type, event->task_index, attempt,
 			     has_color ? "\033[0m" : "");
 	if (output->options->has_timestamps)
 		add_time(to, event->time_ns);
@@ -288,7 +233,7 @@ static void begin_line(struct output *output, struct stream *to, size_t number,
 static void show_output(struct output *output, const tfc_event *event)
 {
 	struct stream *to = event->stream == TFC_STREAM_STDERR ? output->err : output->out;
-	size_t number = (size_t)(output_find_task(output, event) - output->tasks);
+	size_t number = tasks_find(&output->tasks, event);
 	bool goes_on = output->open_on && output->open_task == number &&
 		       output->open_stream == event->stream;
 	unfinished_remove(&output->unfinished, number, event->stream);
@@ -309,9 +254,9 @@ static void show_output(struct output *output, const tfc_event *event)
 static void show_progress(struct output *output, const tfc_event *event)
 {
 	const struct stream *to = event->stream == TFC_STREAM_STDERR ? output->err : output->out;
-	size_t number = (size_t)(output_find_task(output, event) - output->tasks);
+	size_t number = tasks_find(&output->tasks, event);
 	struct stream prefix = {.fd = -1}; /* never written: a buffer */
-	if (!output->has_bars || to != output->err)
+	if (!output->is_screen || to != output->err)
 		return;
 	begin_line(output, &prefix, number, event);
 	stream_add(&prefix, "", 1);
@@ -345,10 +290,10 @@ static void show_json(struct output *output, const tfc_event *event)
 
 static void show_task(struct output *output, const tfc_event *event)
 {
-	struct task *task = output_find_task(output, event);
-	task->state = event->task_state;
+	size_t number = tasks_find(&output->tasks, event);
+	output->tasks.items[number].state = event->task_state;
 	if (event->task_state >= TFC_TASK_EXITED)
-		unfinished_remove(&output->unfinished, (size_t)(task - output->tasks), 0);
+		unfinished_remove(&output->unfinished, number, 0);
 	bool is_notice = event->task_state < TFC_TASK_EXITED && event->text[0];
 	bool is_failed = event->task_state == TFC_TASK_FAILED && event->reason != TFC_END_STALLED;
 	if (is_notice) /* of a task that hangs: there may be no other event for long */
@@ -439,12 +384,11 @@ void output_event(struct output *output, const tfc_event *event)
 	bool is_json = output->options->is_json;
 	/* The text of the event that begins to stop the job is not printed: the last line repeats
 	 * it. */
-	bool was_stopping = output->job_state == TFC_JOB_STOPPING;
+	bool was_stopping = output->line.job_state == TFC_JOB_STOPPING;
 	if (is_json)
 		show_json(output, event);
 	report_held(output, event);
-	if (event->kind == TFC_EVENT_JOB || event->kind == TFC_EVENT_END)
-		output->job_state = event->job_state;
+	status_line_on_event(&output->line, event);
 	if (event->kind == TFC_EVENT_TASK)
 		show_task(output, event);
 	else if (event->kind == TFC_EVENT_OUTPUT && !is_json)

@@ -1,6 +1,6 @@
 /*
  * What a user sees of a job: its tasks' lines, tfc_run's own lines and, on a terminal, a status
- * line at the bottom that names what the job waits for. With --json, events instead.
+ * line at the bottom. With --json, events instead.
  */
 #ifndef TFC_RUN_OUTPUT_H
 #define TFC_RUN_OUTPUT_H
@@ -10,7 +10,9 @@
 #include <tfcluster/gateway.h>
 
 #include "options.h"
+#include "status_line.h"
 #include "stream.h"
+#include "tasks.h"
 #include "tfc_run.h"
 #include "unfinished.h"
 
@@ -48,26 +50,25 @@ struct output {
 	/* Where a task's log is after the end, for the last line. Set after output_open. */
 	const char *log_dir; /* in a directory below this one; NULL: in none */
 	bool has_kept_logs;  /* in the node: "tfc_run logs" shows it */
+	bool has_status;     /* a terminal has a status line */
 	struct stream *out;
 	/* The same as out if both lead to one terminal or pipe, so that lines stay in order. */
 	struct stream *err;
 	/* Private to output.c: */
 	struct stream streams[2];
-	bool has_color[2];  /* of stdout, stderr */
-	struct task *tasks; /* the tasks of which an event was received */
-	size_t task_count;
-	uint32_t job_state;
+	bool has_color[2]; /* of stdout, stderr */
+	struct tasks tasks;
+	struct status_line line;
 	struct stream *open_on; /* an unfinished line that a later event continues; NULL: none */
 	size_t open_task;
 	uint32_t open_stream;
 	/* Messages about a task, as long as the text of an event may be: the last one that was
 	 * printed while the task runs on, and a failure that the next event may include. */
 	char notice[1152], held[1152];
-	bool is_hushed; /* no more lines of tfc_run's own */
-	bool is_paused; /* the subscription whose events are printed */
-	bool has_status;
-	char status[512]; /* the status line as it is shown; "": none */
-	bool has_bars;    /* unfinished lines are shown, on `err` */
+	bool is_hushed;                /* no more lines of tfc_run's own */
+	bool is_paused;                /* the subscription whose events are printed */
+	bool is_screen;                /* `err` shows the status line and unfinished lines */
+	char status[STATUS_LINE_SIZE]; /* the status line as it is shown; "": none */
 	struct unfinished unfinished;
 	size_t drawn_rows; /* of unfinished lines, above the status line */
 };
@@ -102,8 +103,8 @@ void output_flush(struct output *output);
 /* Whether nothing is left to write. */
 bool output_is_written(const struct output *output);
 
-/* Waits for the descriptors of signals and context, or until more can be written. False: poll has
- * failed. */
+/* Waits for the descriptors of signals and context, until more can be written or until the status
+ * line changes. False: poll has failed. */
 bool output_poll(const struct output *output, int signals, tfc_ctx *ctx, int timeout_ms);
 
 /* UTC with microseconds: "2026-01-31T12:00:00.000000Z". */

@@ -146,6 +146,8 @@ static int follow_job(struct start *start, const char *job)
 	};
 	output_open(&output, &start->output);
 	output.has_kept_logs = true;
+	output.has_status = !start->output.is_quiet;
+	output.line.gateway = start->client.options.address;
 	int status = follow(&start->client, &output, &options);
 	output_close(&output);
 	return status;

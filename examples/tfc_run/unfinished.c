@@ -6,10 +6,6 @@
 
 #include "tfc_run.h"
 
-/* Without wrapping, a text that is wider than its characters suggest still takes one row. */
-#define WRAP_OFF "\033[?7l"
-#define WRAP_ON "\033[?7h"
-
 struct unfinished_line {
 	size_t task;
 	uint32_t stream;

@@ -10,6 +10,10 @@
 
 #include "stream.h"
 
+/* Without wrapping, a text that is wider than its characters suggest still takes one row. */
+#define WRAP_OFF "\033[?7l"
+#define WRAP_ON "\033[?7h"
+
 struct unfinished {
 	struct unfinished_line *lines;
 	size_t count;

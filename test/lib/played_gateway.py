@@ -52,6 +52,10 @@ def unpack(data, at=0):
     return data[at:at + count], at + count
 
 
+class Open(list):
+    """Items that no response follows: the request stays open."""
+
+
 class PlayedGateway:
     """`answers` maps a method to a map or text, to an exception (its words are an error), or to a list of items.
     What is not in it is answered as by a node that does not know it."""
@@ -106,4 +110,5 @@ class PlayedGateway:
             return
         for item in answer if isinstance(answer, list) else []:
             send(ITEM, number, item)
-        send(RESPONSE, number, None, None if isinstance(answer, list) else answer)
+        if not isinstance(answer, Open):
+            send(RESPONSE, number, None, None if isinstance(answer, list) else answer)

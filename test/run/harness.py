@@ -129,7 +129,7 @@ def memory_group(mib):
 class Run:
     """A tfc_run under way. Its output is collected while something is awaited."""
 
-    def __init__(self, args, env, cwd, on_terminal=False, **popen):
+    def __init__(self, args, env, cwd, on_terminal=False, program=TFC_RUN, **popen):
         self.out = bytearray()
         self.err = bytearray()
         self.master = None
@@ -137,7 +137,7 @@ class Run:
             self.master, slave = pty.openpty()
             fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 50, 200, 0, 0))
             self.process = subprocess.Popen(
-                [TFC_RUN, *args], stdin=slave, stdout=slave, stderr=slave, env=env, cwd=cwd,
+                [program, *args], stdin=slave, stdout=slave, stderr=slave, env=env, cwd=cwd,
                 start_new_session=True,
                 preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
             os.close(slave)
@@ -145,7 +145,7 @@ class Run:
         else:
             popen.setdefault("stdout", subprocess.PIPE)
             self.process = subprocess.Popen(
-                [TFC_RUN, *args], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env,
+                [program, *args], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env,
                 cwd=cwd, **popen)
             self.fds = {self.process.stderr.fileno(): "err"}
             if self.process.stdout:

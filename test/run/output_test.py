@@ -86,7 +86,7 @@ class OutputTest(harness.RunTest):
         run = self.start("--worker", "2", "--color", "never", "--", "sh", "-c",
                          "trap 'exit 0' INT; echo up; while :; do sleep 0.1; done",
                          on_terminal=True)
-        run.await_output(rf"tfc_run: waiting for worker/0 \({UNREADY}\)")
+        run.await_output(rf"tfc_run: starting: worker 0 of 2 ready; waiting for worker/0 \({UNREADY}\)")
         run.await_output(r"(?s)\] up.*\] up")
         os.write(run.master, b"\x03")
         run.end()
@@ -95,10 +95,11 @@ class OutputTest(harness.RunTest):
             self.assertFalse(b"waiting" in shown and b"] up" in shown, line)
 
     def test_the_line_at_the_bottom_is_for_terminals_only(self):
-        run = self.shell("echo hi")
-        self.assertNotIn(b"waiting", run.err)
-        run = self.shell("echo hi", "--quiet", on_terminal=True)
-        self.assertNotIn(b"waiting", run.out)
+        run = self.shell("echo hi; sleep 1")
+        self.assertNotIn(b"starting", run.err)
+        for args, env in ((["--quiet"], {}), (["--json"], {}), ([], {"TERM": "dumb"})):
+            run = self.shell("echo hi; sleep 1", *args, on_terminal=True, env=env)
+            self.assertNotIn(b"starting:", run.out)
 
     def test_stdout_and_stderr_in_one_pipe_keep_whole_lines(self):
         read, write = os.pipe()
