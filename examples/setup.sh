@@ -16,6 +16,8 @@
 #                               TFC_JAX_PYTHON and TFC_TORCH_PYTHON
 #   tfc_noise                   makes one with other implementations of Noise and msgpack, for the tests
 #                               alone; sets TFC_NOISE_PYTHON
+#   tfc_kernel                  unpacks Debian's kernel for virtual machines, for the tests alone; sets
+#                               TFC_VM_KERNEL
 #   tfc_build DIR [OPTION...]   meson setup and ninja of the source tree
 #
 # Read from the environment: TFC_VENV, a Python environment to use as it is; TFC_JAX_PYTHON,
@@ -197,6 +199,23 @@ tfc_frameworks() {
 		tfc_need_packages "${TFC_TORCH_PACKAGES[@]}" || return
 		TFC_TORCH_PYTHON=/usr/bin/python3
 	fi
+}
+
+# Not installed: the machine keeps its own kernel.
+tfc_unpack_kernel() (
+	rm -rf "$1" && mkdir -p "$1" && cd "$1" && apt-get download "$2" &&
+		dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards './boot/vmlinuz-*' '*/virtio*.ko' '*/fuse.ko' \
+			'*/overlay.ko' && rm ./*.deb && touch complete
+)
+
+tfc_kernel() {
+	local package
+	TFC_VM_KERNEL=
+	package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
+	[ -n "$package" ] || return
+	TFC_VM_KERNEL=${XDG_CACHE_HOME:-$HOME/.cache}/tfcluster/$package
+	[ -e "$TFC_VM_KERNEL/complete" ] ||
+		tfc_step "unpack $package (27 MB)" tfc_unpack_kernel "$TFC_VM_KERNEL" "$package"
 }
 
 tfc_noise() {

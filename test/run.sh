@@ -25,7 +25,8 @@ broken=0
 
 packages=("${TFC_BUILD_PACKAGES[@]}" "${TFC_PYTHON_PACKAGES[@]}" g++ binutils libcmocka-dev
 	clang llvm libclang-rt-14-dev clang-format-14 iproute2 procps util-linux
-	libuv1-dev libglib2.0-dev abigail-tools groff-base patch valgrind python3-jsonschema zsh fish)
+	libuv1-dev libglib2.0-dev abigail-tools groff-base patch valgrind python3-jsonschema zsh fish
+	qemu-system-x86 busybox-static)
 
 # A run whose build or environment is broken counts as one failure.
 break_run() {
@@ -59,7 +60,8 @@ sanitized=(--suite unit --suite conformance --suite sim --suite fuzz)
 
 build_gcc() {
 	tfc_frameworks && tfc_noise || return
-	CC=gcc CXX=g++ tfc_build "$build/gcc" "${strict[@]}" -Dtf_python="$TFC_PYTHON" \
+	tfc_kernel || TFC_VM_KERNEL= # its tests are skipped
+	CC=gcc CXX=g++ tfc_build "$build/gcc" "${strict[@]}" -Dvm_kernel="$TFC_VM_KERNEL" -Dtf_python="$TFC_PYTHON" \
 		-Djax_python="$TFC_JAX_PYTHON" -Dtorch_python="$TFC_TORCH_PYTHON" \
 		-Dnoise_python="$TFC_NOISE_PYTHON"
 }
