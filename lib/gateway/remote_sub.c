@@ -272,7 +272,7 @@ static int remote_sub_read_item(struct tfc__remote_sub *sub)
 					&sub->head);
 	if (code < 0)
 		return code;
-	if (*sub->head.job)
+	if (*sub->head.job && !sub->is_watch)
 		snprintf(sub->id, sizeof(sub->id), "%s", sub->head.job);
 	if (sub->count == 1)
 		sub->is_established = true;
@@ -336,7 +336,8 @@ static int remote_sub_read_event(struct tfc__remote_sub *sub)
 	return 1;
 }
 
-/* The id, or before the first item the word that the caller passed. */
+/* The id, or before the first item the word that the caller passed. A retry uses the id: another
+ * node may know an ended job of the same name, and another job may have got the name since. */
 static const char *remote_sub_job(const struct tfc__remote_sub *sub)
 {
 	return *sub->id ? sub->id : sub->job;
@@ -471,7 +472,7 @@ static void remote_sub_on_retry(struct tfc__timer *timer)
 {
 	struct tfc__remote_sub *sub = tfc__container_of(timer, struct tfc__remote_sub, retry);
 	sub->is_finding = true;
-	sub->route->find(sub->route, sub, sub->job);
+	sub->route->find(sub->route, sub, remote_sub_job(sub));
 }
 
 void tfc__remote_sub_failed(struct tfc__remote_sub *sub, const tfc_error *error)
@@ -532,7 +533,7 @@ void tfc__remote_sub_up(tfc_sub *base, struct tfc__rpc *rpc)
 	if (!sub->is_finding && !sub->retry.at)
 		return;
 	tfc__timer_cancel(&sub->retry);
-	tfc__remote_sub_begin(sub, rpc, sub->job);
+	tfc__remote_sub_begin(sub, rpc, remote_sub_job(sub));
 }
 
 void tfc__remote_sub_down(tfc_sub *base, const tfc_error *error)

@@ -93,6 +93,12 @@ static void search_merge(struct tfc__search *search, const struct tfc__matches *
 	all->names += one->names;
 }
 
+/* All known jobs of the name have ended, and an unreachable node may have one that has not. */
+static bool search_may_miss_job(const struct tfc__search *search)
+{
+	return search->matches.by_name[0] && !search->matches.names && search->unreachable.len;
+}
+
 static int search_fail(const struct tfc__search *search, tfc_error *error)
 {
 	if (search->matches.names > 1)
@@ -107,6 +113,14 @@ static int search_fail(const struct tfc__search *search, tfc_error *error)
 				 "more of the id: %s",
 				 search->job, search->matches.prefixes,
 				 search->matching.len ? search->matching.data : "");
+	if (search_may_miss_job(search))
+		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
+				 "job name \"%.60s\" is ambiguous: unreachable nodes (%.120s) may "
+				 "have a job of this name that has not ended; give an id; the "
+				 "latest known job of this name is %s on %.60s, and has ended",
+				 search->job, search->unreachable.data, search->matches.by_name,
+				 *search->matches.name_node ? search->matches.name_node
+							    : search->self);
 	if (search->unreachable.len)
 		return tfc__fail(error, TFC_ELOST, "gateway", 0,
 				 "job \"%.60s\" not found; unreachable nodes: %.120s", search->job,
@@ -131,7 +145,7 @@ static void search_on_end(void *user)
 	struct tfc__search *search = user;
 	const struct tfc__matches *matches = &search->matches;
 	tfc_error error = TFC_ERROR_INIT;
-	if (matches->by_name[0] && matches->names < 2)
+	if (matches->by_name[0] && matches->names < 2 && !search_may_miss_job(search))
 		search->fn(search->user, matches->name_node, matches->by_name, NULL);
 	else if (!matches->by_name[0] && matches->prefixes == 1)
 		search->fn(search->user, matches->prefix_node, matches->by_prefix, NULL);

@@ -11,8 +11,9 @@
 
 struct tfc__search;
 
-/* node "": this node. On failure TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_ELOST (not found, but a
- * member was unreachable), TFC_EPARSE (its record is damaged), TFC_ENOMEM. Called once, never
+/* node "": this node. On failure TFC_ENOENT, TFC_EINVAL (ambiguous; also a name of which
+ * only ended jobs are known while a member is unreachable), TFC_ELOST (not found, but a member was
+ * unreachable), TFC_EPARSE (its record is damaged), TFC_ENOMEM. Called once, never
  * inside tfc__search_begin. */
 typedef void (*tfc__search_fn)(void *user, const char *node, const char *id,
 			       const tfc_error *error);

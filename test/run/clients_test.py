@@ -470,6 +470,51 @@ class TwoNodesTest(ClientsTest):
         self.ask("stop", "--kill", "--wait", "twin")
         self.assertEqual(self.describe("twin")["job"], ended[1])
 
+    def start_twins(self):
+        """An ended job on b, and one of the same name on a that ends with 3 on request."""
+        ended = self.start_job("exit 0", "--name", "twin", "--label", "where=b", at="b")
+        self.assertEqual(self.ask("attach", ended, at="b").status, 0)
+        running = self.start_job("echo it; while [ ! -e go ]; do sleep 0.1; done; exit 3", "--name", "twin", "--cwd",
+                                 self.dir, "--label", "where=a")
+        self.await_ready(running)
+        return ended, running
+
+    def kill_first_node(self):
+        self.nodes["a"].process.kill()
+        self.nodes["a"].end()
+        self.await_state(self.nodes["b"], "a", "down")
+
+    def end_twin(self, running):
+        self.write("go", "")
+        self.nodes["a"] = self.node("a")
+        self.assertEqual(self.ask("attach", running).status, 3)
+
+    def test_attach_by_name_stays_with_its_job_when_another_node_answers(self):
+        ended, running = self.start_twins()
+        both = ",".join(self.gateway(at)[1] for at in "ab")
+        runs = [self.start_bare(*command, "--gateway", both, "twin") for command in (["attach"], ["logs", "-f"])]
+        for run in runs:
+            run.await_output("it\n")
+        self.kill_first_node()
+        for run in runs:
+            run.await_output("cannot follow job", "err")
+        self.end_twin(running)
+        self.assertEqual([run.end().status for run in runs], [3, 0])
+        self.assertEqual([run.lines()[-1] for run in runs], ["[worker/0#2] it"] * 2)
+
+    def test_a_name_with_only_ended_jobs_is_ambiguous_while_a_node_is_unreachable(self):
+        ended, running = self.start_twins()
+        self.kill_first_node()
+        for command in (["stop"], ["rm"], ["attach"], ["logs"], ["describe"], ["spec"]):
+            with self.subTest(command=command):
+                run = self.ask(*command, "twin", *(["worker/0"] if command == ["spec"] else []), at="b")
+                self.assert_said(run, r'job name "twin" is ambiguous: unreachable nodes \(a\) may have a job of this '
+                                      "name that has not ended; give an id; the latest known job of this name is "
+                                      f"{ended} on b, and has ended$")
+        self.assertEqual(self.describe(ended, at="b")["state"], "succeeded")
+        self.assertEqual(self.ask("stop", ended, at="b").status, 0)
+        self.end_twin(running)
+
     def test_the_end_has_the_last_lines_of_the_task_that_decided_wherever_it_ran(self):
         for where in "ab":
             for status in (0, 4):

@@ -18,12 +18,14 @@
 /* ---- the node */
 
 static char cursor[64]; /* of the last request */
+static char asked[64];  /* its job */
 
 static void keep_subscription(struct rpc_end *end, struct tfc__rpc_request *request,
 			      const char *method, const msgpack_object *params)
 {
 	assert_string_equal(method, "gateway.subscribe");
 	tfc__msg_get_text(params, "key", cursor, sizeof(cursor));
+	tfc__msg_get_text(params, "job", asked, sizeof(asked));
 	keep(end, request, method, params);
 }
 
@@ -102,18 +104,25 @@ static void find(struct tfc__route *route, struct tfc__remote_sub *sub, const ch
 
 static struct tfc__route route = {.find = find, .patience_ms = 60000, .window = 4};
 
-static void subscribe(bool is_bare, tfc_event_fn fn, uint32_t pause_at, uint32_t close_at)
+static void subscribe_to(const char *job, bool is_bare, tfc_event_fn fn, uint32_t pause_at,
+			 uint32_t close_at)
 {
 	static const tfc_subscribe_options options = {.size = sizeof(options)};
 	tfc_error error = TFC_ERROR_INIT;
 	seen = (struct seen){.pause_at = pause_at, .close_at = close_at};
 	far->serve = keep_subscription;
-	assert_int_equal(tfc__remote_subscribe(ctx, NULL, &route, JOB, &options, is_bare, fn, NULL,
+	assert_int_equal(tfc__remote_subscribe(ctx, NULL, &route, job, &options, is_bare, fn, NULL,
 					       &error, &seen.sub),
 			 TFC_OK);
 	rpc_run(ctx);
 	assert_int_equal(request_count, 1);
 	assert_string_equal(cursor, "");
+	assert_string_equal(asked, job);
+}
+
+static void subscribe(bool is_bare, tfc_event_fn fn, uint32_t pause_at, uint32_t close_at)
+{
+	subscribe_to(JOB, is_bare, fn, pause_at, close_at);
 }
 
 static void await_requests(uint32_t count)
@@ -172,6 +181,20 @@ static void a_connection_lost_within_a_batch_continues_behind_the_last_line(void
 	send_event(TFC_EVENT_OUTPUT, "\x18\x10\x06\x10\x06", 5, "c\n", 6);
 	rpc_run(ctx);
 	assert_string_equal(seen.text, "abc");
+	finish();
+}
+
+/* The node that is connected next may know another job of that name. */
+static void a_job_found_by_its_name_is_followed_by_its_id(void **state)
+{
+	subscribe_to("twin", false, on_event, 0, 0);
+	send_event(TFC_EVENT_OUTPUT, TABLE, TABLE_LEN, TEXT, 6);
+	rpc_run(ctx);
+	const tfc_error lost = {.code = TFC_ELOST, .component = "wire", .text = "it is lost"};
+	tfc__rpc_fail(requests[--request_count], &lost);
+	rpc_run(ctx);
+	assert_int_equal(request_count, 1);
+	assert_string_equal(asked, JOB);
 	finish();
 }
 
@@ -417,6 +440,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(each_line_has_its_cursor_and_may_be_paused_at),
 		TEST(a_connection_lost_within_a_batch_continues_behind_the_last_line),
+		TEST(a_job_found_by_its_name_is_followed_by_its_id),
 		TEST(closing_within_a_batch_is_legal),
 		TEST(malformed_lines_are_requested_again),
 		TEST(a_batch_that_stays_malformed_ends_in_lost),
