@@ -55,7 +55,8 @@ train() {
 	cd "$TFC_SOURCE/examples/tensorflow" || return
 	export QUICKSTART=$$ PATH=${TFC_PYTHON%/*}:$PATH TFC_HELPER_DIR=$build/lib
 	export TF_CPP_MIN_LOG_LEVEL=3 TF_ENABLE_ONEDNN_OPTS=0 # less to read
-	tfc_say "$build/examples/tfc_run/tfc_run local --job examples/tensorflow/quickstart.json"
+	tfc_say "cd $PWD" "&&" "PATH=${TFC_PYTHON%/*}:\$PATH TFC_HELPER_DIR=$TFC_HELPER_DIR" \
+		"$build/examples/tfc_run/tfc_run local --job quickstart.json"
 	kill_a_worker &
 	killer=$!
 	# tee ends after tfc_run, whose last words are still to be shown after a signal

@@ -24,7 +24,7 @@ def options(description):
     """The command line: every program here has the same one."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--steps", type=int, default=300, help="train up to this step")
-    parser.add_argument("--batch", type=int, default=64, help="examples per step, over all workers")
+    parser.add_argument("--batch", type=int, default=60, help="examples per step, over all workers; a multiple of their number")
     parser.add_argument("--step-delay", type=float, default=0, metavar="SECONDS",
                         help="wait after each step, to watch it work")
     parser.add_argument("--delay-while", metavar="FILE", help="wait only while FILE exists")

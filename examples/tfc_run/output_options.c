@@ -13,7 +13,7 @@ static int set_color(void *target, const struct option *option, const char *valu
 }
 
 const struct option output_options[] = {
-	{"timestamps", NULL, "begin each line with the time",
+	{"timestamps", NULL, "show the time of each line",
 	 FLAG(struct output_options, has_timestamps)},
 	{"no-prefix", NULL, "do not begin each line with the task",
 	 FLAG(struct output_options, has_no_prefix)},

@@ -1,5 +1,5 @@
-"""doc/guide/several-hosts.md, run as it is written: on one machine, three of whose loopback
-addresses are the hosts."""
+"""The shell commands of guides, run as they are written. The hosts of several-hosts.md are three
+loopback addresses of one machine."""
 import os
 import pathlib
 import re
@@ -11,8 +11,13 @@ import unittest
 
 import harness
 
-GUIDE = pathlib.Path(__file__).parents[2] / "doc/guide/several-hosts.md"
+GUIDES = pathlib.Path(__file__).parents[2] / "doc/guide"
 BLOCK = re.compile(r"^```sh ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks_of(guide):
+    """(kind, commands) of each shell block."""
+    return BLOCK.findall((GUIDES / guide).read_text())
 
 
 def free_port():
@@ -22,7 +27,7 @@ def free_port():
         return probe.getsockname()[1]
 
 
-class GuideTest(harness.RunTest):
+class SeveralHostsTest(harness.RunTest):
     def setUp(self):
         super().setUp()
         self.port = free_port()
@@ -65,7 +70,7 @@ class GuideTest(harness.RunTest):
         return {line.split()[0]: line.split()[1] for line in lines}
 
     def test_the_guide(self):
-        blocks = BLOCK.findall(GUIDE.read_text())
+        blocks = blocks_of("several-hosts.md")
         self.assertEqual([kind for kind, _ in blocks], ["", "node", "", "", "attach", ""])
         texts = [text for _, text in blocks]
         self.shell(texts[0])
@@ -100,6 +105,31 @@ class GuideTest(harness.RunTest):
     def runs_without_c(self):
         line = self.shell("tfc_run ps || [ $? = 1 ]").splitlines()[1:2]
         return line and re.search(r"running +3/3", line[0]) and "c" not in line[0].split()[6]
+
+
+class FirstJobTest(harness.RunTest):
+    def test_a_job_that_outlives_the_terminal(self):
+        (kind, commands), = blocks_of("first-job.md")
+        self.assertEqual(kind, "")
+        self.env.update(HOME=self.dir)
+        self.env["PATH"] = os.path.dirname(harness.TFC_RUN) + ":" + self.env["PATH"]
+        with open(os.path.join(self.dir, "train.py"), "w") as file:
+            file.write("print('trained')\n")
+        # Root's node has its state below /var/lib.
+        script = f"""mount -t tmpfs none /var/lib 2>/dev/null
+            exec 3< <(exec tfc_run node --ports {self.ports} 2>&1)
+            node=$!
+            trap 'kill $node; while read -r line <&3; do :; done' EXIT
+            while read -r line <&3 && [[ $line != *'is ready'* ]]; do :; done
+            set -e
+            {commands}"""
+        unshare = ["unshare", "--mount"] if os.getuid() == 0 else []
+        done = subprocess.run([*unshare, "bash", "-c", script], env=self.env, cwd=self.dir,
+                              capture_output=True, text=True, timeout=harness.PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"digits +\w+ +\d/2")  # ps
+        self.assertIn("[worker/0] trained", done.stdout)
+        self.assertIn("[worker/1] trained", done.stdout)
 
 
 if __name__ == "__main__":
