@@ -32,6 +32,20 @@ static void place_repeat_later(struct tfc__core *core)
 	core->repeat_at = core->now + REPEAT_NS;
 }
 
+static void wait_report(struct tfc__core *core, const char *text)
+{
+	tfc__report_job(core, core->job_state, text);
+	core->is_wait_reported = true;
+	place_repeat_later(core);
+}
+
+/* Without this report, the job's text would still say what was waited for. */
+static void wait_report_over(struct tfc__core *core)
+{
+	if (core->is_wait_reported && core->group == GROUP_UP && tfc__list_is_empty(&core->waiting))
+		tfc__report_job(core, core->job_state, "");
+}
+
 /* ---- the gang */
 
 static void gang_launch(struct tfc__core *core)
@@ -40,6 +54,8 @@ static void gang_launch(struct tfc__core *core)
 	core->pending_deadline_at = 0;
 	if (core->job_state == TFC_JOB_PENDING)
 		tfc__report_job(core, TFC_JOB_STARTING, "");
+	else
+		wait_report_over(core);
 	for (uint32_t i = 0; i < core->task_count; i++)
 		if (core->tasks[i].phase == PHASE_HELD)
 			tfc__task_launch(core, &core->tasks[i]);
@@ -139,8 +155,7 @@ static void gang_unplaced(struct tfc__core *core, const char *text, uint32_t hop
 	if (strncmp(core->gang_text, text, sizeof(core->gang_text) - 1) == 0)
 		return;
 	snprintf(core->gang_text, sizeof(core->gang_text), "%s", text);
-	tfc__report_job(core, core->job_state, core->gang_text);
-	place_repeat_later(core);
+	wait_report(core, core->gang_text);
 }
 
 /* ---- one task that moves alone */
@@ -166,8 +181,7 @@ static void task_placed(struct tfc__core *core, struct task *t, const struct tfc
 		if (strcmp(t->why, text) == 0) /* reported already */
 			return;
 		snprintf(t->why, TASK_WHY, "%s", text);
-		tfc__report_job(core, core->job_state, t->why);
-		place_repeat_later(core);
+		wait_report(core, t->why);
 	}
 }
 
@@ -204,15 +218,10 @@ void tfc__place_repeat(struct tfc__core *core)
 	core->repeat_at = 0;
 	if (core->phase != CORE_UP)
 		return;
-	if (core->group == GROUP_WAITING) {
-		tfc__report_job(core, core->job_state, core->gang_text);
-		place_repeat_later(core);
-	}
-	TFC__LIST_EACH (link, &core->waiting) {
-		tfc__report_job(core, core->job_state,
-				tfc__container_of(link, struct task, waiting)->why);
-		place_repeat_later(core);
-	}
+	if (core->group == GROUP_WAITING)
+		wait_report(core, core->gang_text);
+	TFC__LIST_EACH (link, &core->waiting)
+		wait_report(core, tfc__container_of(link, struct task, waiting)->why);
 }
 
 void tfc__port_held(struct tfc__core *core, struct task *t)
@@ -221,6 +230,7 @@ void tfc__port_held(struct tfc__core *core, struct task *t)
 	t->port = PORT_HELD;
 	tfc__report_task(core, t, TFC_TASK_HOLDING);
 	if (!is_of_gang) {
+		wait_report_over(core);
 		tfc__task_launch(core, t);
 		return;
 	}

@@ -271,6 +271,7 @@ struct tfc__core {
 	uint32_t place;              /* number of the last PLACE */
 	uint32_t gang_place;         /* ... of the gang's */
 	char gang_text[ACTION_TEXT]; /* what the gang waits for, as reported last */
+	bool is_wait_reported;       /* the job's last text says what waits for room */
 
 	struct tfc__link *at_nodes; /* lists of tasks, by node: tfc__tasks_at */
 

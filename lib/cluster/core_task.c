@@ -73,6 +73,7 @@ void tfc__action_set_text(struct tfc__core *core, struct tfc__core_action *actio
 void tfc__report_job(struct tfc__core *core, uint32_t state, const char *text)
 {
 	core->job_state = state;
+	core->is_wait_reported = false;
 	struct tfc__core_action *action = tfc__action_add(core, TFC__DO_REPORT_JOB, NULL);
 	action->state = state;
 	tfc__action_set_text(core, action, text);

@@ -304,6 +304,60 @@ static void sidecar_waits_for_room_alone(void **state)
 	sim_fini(&s);
 }
 
+/* The group restarts because both nodes are drained; then one accepts tasks again. */
+static void the_text_of_a_wait_is_dropped_when_the_group_has_its_places(void **state)
+{
+	static const uint32_t nodes[] = {1, 2};
+	struct sim s;
+	sim_mirrored(&s);
+	sim_up_at(&s, nodes);
+	sim_drain(&s, 1, "node a is drained");
+	sim_signal(&s, "worker/0", 15);
+	sim_signal(&s, "worker/1", 15);
+	sim_drain(&s, 2, "node b is drained");
+	sim_placed(&s, NULL, NULL, "no node accepts tasks");
+	sim_room(&s);
+	sim_placed(&s, NULL, nodes, NULL);
+	s.trace.len = 0;
+	sim_held_all(&s);
+	sim_expect(&s, "task worker/0 #1 holding\n"
+		       "task worker/1 #1 holding\n"
+		       "job restarting g2\n"
+		       "launch worker/0 #2 g2\n"
+		       "launch worker/1 #2 g2\n");
+	sim_fini(&s);
+}
+
+/* Two sidecars wait; the text is dropped with the second one's wait. */
+static void the_text_of_a_wait_is_dropped_when_no_sidecar_waits(void **state)
+{
+	static const uint32_t nodes[] = {1, 1, 2, 2};
+	struct sim s;
+	sim_mirrored(&s);
+	sim_role(&s, "tensorboard", 2, TFC__SCOPE_TASK);
+	sim_up_at(&s, nodes);
+	sim_drain(&s, 2, "node b is drained");
+	sim_signal(&s, "tensorboard/0", 15);
+	sim_signal(&s, "tensorboard/1", 15);
+	sim_placed(&s, "tensorboard/0", NULL, "no room");
+	sim_placed(&s, "tensorboard/1", NULL, "no room");
+	sim_room(&s);
+	sim_placed(&s, "tensorboard/1", NULL, "no room");
+	sim_placed(&s, "tensorboard/0", nodes, NULL);
+	s.trace.len = 0;
+	sim_event(&s, TFC__AGENT_HELD, "tensorboard/0");
+	sim_expect(&s, "task tensorboard/0 #1 holding\n"
+		       "launch tensorboard/0 #2 g1\n");
+	sim_room(&s);
+	sim_placed(&s, "tensorboard/1", nodes, NULL);
+	s.trace.len = 0;
+	sim_event(&s, TFC__AGENT_HELD, "tensorboard/1");
+	sim_expect(&s, "task tensorboard/1 #1 holding\n"
+		       "job running g1\n"
+		       "launch tensorboard/1 #2 g1\n");
+	sim_fini(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -321,6 +375,8 @@ int main(void)
 		cmocka_unit_test(sidecar_that_waits_in_vain_is_done_without),
 		cmocka_unit_test(late_response_to_an_older_place_is_ignored),
 		cmocka_unit_test(sidecar_waits_for_room_alone),
+		cmocka_unit_test(the_text_of_a_wait_is_dropped_when_the_group_has_its_places),
+		cmocka_unit_test(the_text_of_a_wait_is_dropped_when_no_sidecar_waits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
