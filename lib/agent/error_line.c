@@ -31,16 +31,18 @@
 	"Model.fit of Keras 3 does not support this strategy; set TF_USE_LEGACY_KERAS=1 and " \
 	"install tf_keras"
 
-/* Known errors with a remedy: parts of the line and of the output above it, and the hint. A
+/* Known errors with a remedy: parts of the line and of the output around it, and the hint. A
  * training loop without Keras can fail with the same errors for other reasons. */
 static const struct {
 	const char *part;
-	const char *above;
+	const char *around;
 	const char *hint;
 } hints[] = {
 	{"Attempt to convert a value (PerReplica", "/keras/src/", LEGACY_KERAS},
 	{"pass this dataset to ClusterCoordinator.create_per_worker_dataset", "/keras/src/",
 	 LEGACY_KERAS},
+	{"\\r", "shebang lines",
+	 "the script has the line ends of Windows; convert it, as with dos2unix"},
 };
 
 static bool has_digits(const char *text, const char *pattern)
@@ -120,7 +122,8 @@ static bool is_stack_head(const char *line)
 }
 
 /* Warnings, entries of Python's logging below ERROR, progress bars, lines of stacks, the second
- * line of TensorFlow's entry about the instructions of the CPU, and absl's hint about flags. */
+ * line of TensorFlow's entry about the instructions of the CPU, and hints: absl's about flags, and
+ * that of env, which follows its reason. */
 static bool is_noise(const char *line)
 {
 	static const char *const beginnings[] = {"DEBUG:", "INFO:", "WARNING:",
@@ -133,7 +136,8 @@ static bool is_noise(const char *line)
 			return true;
 	return level == 'I' || level == 'W' || isspace((unsigned char)text[0]) || !text[0] ||
 	       is_stack_head(line) || strstr(line, "Warning: ") || strstr(line, "%|") ||
-	       strstr(line, "Unable to register ");
+	       strstr(line, "Unable to register ") ||
+	       strstr(line, "env: use -[v]S to pass options in shebang lines");
 }
 
 /* ---- tracebacks */
@@ -225,7 +229,7 @@ static const char *find_hint(char *const *lines, const char *text)
 {
 	for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++)
 		for (size_t at = 0; strstr(text, hints[i].part) && lines[at]; at++)
-			if (strstr(lines[at], hints[i].above))
+			if (strstr(lines[at], hints[i].around))
 				return hints[i].hint;
 	return NULL;
 }

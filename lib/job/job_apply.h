@@ -69,8 +69,9 @@ void tfc__job_inherit(tfc_job *job);
  */
 int tfc__job_check(const tfc_job *job, struct tfc__key_path *where, tfc_error *error);
 
-/* Checks for names that are probably mistyped (job_typos.c). *where as above; a part of it may be
- * stored in *where itself. */
+/* Checks for names that are probably mistyped, and for variables that would have no effect
+ * (job_typos.c). *where as above; a part of it may be stored in *where itself. The job need not
+ * have passed tfc__job_check. */
 int tfc__job_check_typos(const tfc_job *job, struct tfc__key_path *where, tfc_error *error);
 
 #endif

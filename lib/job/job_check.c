@@ -363,6 +363,6 @@ int tfc_job_validate(const tfc_job *job, tfc_error *error)
 	struct tfc__key_path where = {0};
 	if (!job)
 		return tfc__fail(error, TFC_EINVAL, "job", 0, "tfc_job_validate: job is NULL");
-	int result = tfc__job_check(job, &where, error);
-	return result == TFC_OK ? tfc__job_check_typos(job, &where, error) : result;
+	int result = tfc__job_check_typos(job, &where, error);
+	return result == TFC_OK ? tfc__job_check(job, &where, error) : result;
 }

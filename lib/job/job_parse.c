@@ -51,9 +51,11 @@ static int job_parse(const char *json, size_t len, const char *file, bool is_sto
 	result = tfc__apply_object(&apply, &tfc__job_keys, apply.job, "", root);
 	if (result == TFC_OK) {
 		tfc__job_inherit(apply.job);
-		result = tfc__job_check(apply.job, &apply.path, error);
-		if (result == TFC_OK && !is_stored)
+		/* A role that is missing may be a mistyped one. */
+		if (!is_stored)
 			result = tfc__job_check_typos(apply.job, &apply.path, error);
+		if (result == TFC_OK)
+			result = tfc__job_check(apply.job, &apply.path, error);
 	}
 	if (result < 0 && result != TFC_ENOMEM)
 		job_fail_at_line(file, tfc__key_line(json, len, &apply.path), result, error);

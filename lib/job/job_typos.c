@@ -1,6 +1,7 @@
 /*
- * Checks for names that are probably mistyped, or mistaken for others. They apply to a job that is
- * about to be submitted: a stored job may be of an earlier version, which did not make them.
+ * Checks for names that are probably mistyped, or mistaken for others, and for variables that would
+ * have no effect. They apply to a job that is about to be submitted: a stored job may be of an
+ * earlier version, which did not make them.
  */
 #include "job/job_apply.h"
 
@@ -111,6 +112,106 @@ static int typos_check_roles(struct typos *t, const tfc_job *job)
 	return TFC_OK;
 }
 
+/* ---- variables */
+
+/*
+ * The variables that every task gets from the library, whatever the job sets (agent/environ.c), and
+ * those that a task of the cluster gets for its framework (spec/render.c, spec/ranks.c). Variables
+ * whose value is always the same are not listed: programs that are written for another launcher set
+ * them too.
+ */
+static const char *const own_variables[] = {
+	"TFC_JOB",   "TFC_TASK_TYPE",  "TFC_TASK_INDEX", "TFC_ATTEMPT",
+	"TFC_EPOCH", "TFC_GENERATION", "TFC_LOG_DIR",    NULL,
+};
+static const char *const port_variables[] = {"TFC_PORT", "TFC_ADDRESS", NULL};
+static const char *const framework_variables[][16] = {
+	[TFC_FRAMEWORK_TENSORFLOW] = {"TF_CONFIG"},
+	[TFC_FRAMEWORK_PYTORCH] = {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK",
+				   "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE",
+				   "ROLE_RANK", "ROLE_WORLD_SIZE", "TORCHELASTIC_RUN_ID",
+				   "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS",
+				   "TORCHELASTIC_ERROR_FILE"},
+	[TFC_FRAMEWORK_JAX] = {"JAX_COORDINATOR_ADDRESS", "SLURM_JOB_ID", "SLURM_STEP_NODELIST",
+			       "SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID"},
+	[TFC_FRAMEWORK_HOROVOD] = {"HOROVOD_HOSTNAME", "HOROVOD_RANK", "HOROVOD_SIZE",
+				   "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK",
+				   "HOROVOD_CROSS_SIZE", "HOROVOD_GLOO_RENDEZVOUS_ADDR",
+				   "HOROVOD_GLOO_RENDEZVOUS_PORT"},
+	[TFC_FRAMEWORK_HOROVOD + 1] = {NULL},
+};
+
+static bool is_variable_among(const char *variable, const char *const *names)
+{
+	size_t len = strcspn(variable, "=");
+	while (*names && (strlen(*names) != len || strncmp(*names, variable, len) != 0))
+		names++;
+	return *names;
+}
+
+static bool is_variable_overwritten(const tfc_job *job, const struct tfc__role *role,
+				    const char *variable)
+{
+	return is_variable_among(variable, own_variables) ||
+	       (tfc__role_has_port(job, role) && is_variable_among(variable, port_variables)) ||
+	       (tfc__role_is_in_cluster(role->name) &&
+		is_variable_among(variable, framework_variables[job->framework]));
+}
+
+/* POSIX allows every name without '='. A blank in a name is a mistake, as in --env "A =1"; dots,
+ * '-' and '%' are not: Kubernetes accepts the former, and bash exports functions as
+ * BASH_FUNC_name%%. */
+static bool is_variable_name_odd(const char *variable)
+{
+	for (; *variable && *variable != '='; variable++)
+		if ((unsigned char)*variable <= ' ' || *variable == '\x7f')
+			return true;
+	return false;
+}
+
+/* Checks the variables of a role; of the job (role NULL) as those of each role. */
+static int typos_check_variables(struct typos *t, const tfc_job *job, const struct tfc__role *role,
+				 const char *key, const struct tfc__strv *list)
+{
+	uint32_t first = role ? (uint32_t)(role - job->roles) : 0;
+	uint32_t end = role ? first + 1 : job->role_count;
+	for (size_t i = 0; i < list->count; i++) {
+		const char *variable = list->items[i];
+		bool is_overwritten = false, is_odd = is_variable_name_odd(variable);
+		for (uint32_t at = first; at < end; at++)
+			is_overwritten |= is_variable_overwritten(job, &job->roles[at], variable);
+		if (!is_overwritten && !is_odd)
+			continue;
+		t->where->count = 0;
+		if (role) {
+			tfc__key_path_push(t->where, "roles");
+			tfc__key_path_push(t->where, role->name);
+		}
+		tfc__key_path_push(t->where, key);
+		tfc__key_path_push_variable(t->where, variable);
+		return tfc__key_fail(t->where, t->error, TFC_EINVAL,
+				     is_odd ? "the name of a variable must not contain blanks"
+					    : "the library sets this variable for each task; "
+					      "remove it, or give it another name");
+	}
+	return TFC_OK;
+}
+
+static int typos_check_environ(struct typos *t, const tfc_job *job)
+{
+	int result = typos_check_variables(t, job, NULL, "env", &job->env);
+	if (result == TFC_OK)
+		result = typos_check_variables(t, job, NULL, "secret_env", &job->secret_env);
+	for (uint32_t i = 0; i < job->role_count && result == TFC_OK; i++) {
+		const struct tfc__role *role = &job->roles[i];
+		result = typos_check_variables(t, job, role, "env", &role->env);
+		if (result == TFC_OK)
+			result = typos_check_variables(t, job, role, "secret_env",
+						       &role->secret_env);
+	}
+	return result;
+}
+
 int tfc__job_check_typos(const tfc_job *job, struct tfc__key_path *where, tfc_error *error)
 {
 	/* A request by the id of another job would mean this job. */
@@ -128,6 +229,8 @@ int tfc__job_check_typos(const tfc_job *job, struct tfc__key_path *where, tfc_er
 	int result = typos_check_roles(&typos, job);
 	if (result == TFC_OK)
 		result = typos_check_lists(&typos, job);
+	if (result == TFC_OK)
+		result = typos_check_environ(&typos, job);
 	free(typos.roles);
 	return result;
 }

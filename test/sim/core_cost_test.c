@@ -81,6 +81,7 @@ static void waiting_for_room_visits_the_tasks_that_wait(void **state)
 	sim_expect(&s, "hold shard/0 at node 2\n");
 	sim_event(&s, TFC__AGENT_HELD, "shard/999");
 	sim_expect(&s, "task shard/999 #1 holding\n"
+		       "job running g1\n"
 		       "launch shard/999 #2 g1\n");
 	end(&s, &fence);
 }

@@ -23,6 +23,9 @@
 	"W0000 00:00:1795439100.469393    7211 local_rendezvous.cc:412] Local rendezvous " \
 	"is aborting with status: ABORTED: Shutdown\n"
 
+#define SHEBANG_ERROR "/usr/bin/env: 'python3\\r': No such file or directory"
+#define SHEBANG_HINT "/usr/bin/env: use -[v]S to pass options in shebang lines"
+
 static const struct {
 	const char *name;
 	const char *output;
@@ -30,6 +33,8 @@ static const struct {
 	const char *line;
 } cases[] = {
 	{"nothing", "", TFC__ERROR_LAST, ""},
+	{"a script with the line ends of Windows", SHEBANG_ERROR "\n" SHEBANG_HINT "\n",
+	 TFC__ERROR_LAST, SHEBANG_ERROR},
 	{"an exception", HEADER FRAME "KeyError: 'lr'\n", TFC__ERROR_LAST, "KeyError: 'lr'"},
 	{"a message of several lines and log entries after it",
 	 INFO_ENTRY HEADER FRAME
@@ -311,6 +316,8 @@ static void known_error_has_a_hint(void **state)
 		{HEADER FRAME "KeyError: 'lr'\n", "KeyError: 'lr'"},
 		{HEADER KERAS_FRAME MIRRORED_ERROR "\n", MIRRORED_ERROR KERAS_HINT},
 		{HEADER KERAS_FRAME PS_ERROR "\n", PS_ERROR KERAS_HINT},
+		{SHEBANG_ERROR "\n" SHEBANG_HINT "\n", SHEBANG_ERROR
+		 "; the script has the line ends of Windows; convert it, as with dos2unix"},
 		{HEADER FRAME PS_ERROR "\n", PS_ERROR}, /* a loop without Keras */
 	};
 	char quote[TFC__ERROR_QUOTE_SIZE];

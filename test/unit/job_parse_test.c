@@ -12,6 +12,7 @@
 #include "job/job.h"
 #include "job/job_keys.h"
 #include <tfcluster/job.h>
+#include <tfcluster/spec.h>
 
 static tfc_job *parse(const char *json)
 {
@@ -458,7 +459,7 @@ static void what_does_not_fit_together_is_refused(void **state)
 		{"\"roles\":{}", "roles: no role is given; for one worker, write \"worker\": {}"},
 		{"\"roles\":{\"worker\":{\"count\":0}}",
 		 "roles.worker.count: 0 workers and no chief; there is nothing to run"},
-		{"\"roles\":{\"helper\":{}}",
+		{"\"roles\":{\"helper\":{\"sidecar\":true}}",
 		 "roles: needs a worker, chief or driver: its end decides the end of the job"},
 		{"\"roles\":{\"worker\":{\"count\":100000},\"chief\":{}}",
 		 "roles: 100001 tasks exceed the limit of 100000"},
@@ -510,7 +511,7 @@ static void what_does_not_fit_together_is_refused(void **state)
 		 "roles.tensorboard: tensorboard needs log_dir, or argv"},
 		{"\"roles\":{\"worker\":{\"log_dir\":\"x\"}}",
 		 "roles.worker.log_dir: only the role tensorboard has a log_dir"},
-		{"\"roles\":{\"chief\":{},\"helper\":{\"server\":true}}",
+		{"\"roles\":{\"chief\":{},\"helper\":{\"sidecar\":true,\"server\":true}}",
 		 "roles.helper.server: only chief, worker and ps can run TensorFlow's server"},
 		{"\"roles\":{\"chief\":{},\"evaluator\":{\"sidecar\":true}}",
 		 "roles.evaluator.sidecar: evaluator is not a sidecar; give the sidecar another "
@@ -614,6 +615,101 @@ static void a_role_of_another_name_must_be_called_a_sidecar(void **state)
 		snprintf(json, sizeof(json), format, cases[i].framework, role, ",\"sidecar\":true");
 		tfc_job_free(parse(json));
 	}
+}
+
+static void a_mistyped_role_is_reported_before_the_role_that_it_misses(void **state)
+{
+	assert_refused(
+		"{\"argv\":[\"a\"],\n\"roles\":{\n\"wroker\":{}}}", TFC_EINVAL,
+		"job.json:3: roles.wroker: unknown role; did you mean worker? a sidecar needs "
+		"\"sidecar\": true");
+}
+
+#define SET_BY_LIBRARY \
+	": the library sets this variable for each task; remove it, or give it another name"
+
+/* sentence NULL: accepted */
+static void variables_without_effect_are_refused(void **state)
+{
+	static const struct {
+		const char *framework, *roles, *sentence;
+	} cases[] = {
+		{"tensorflow", "\"worker\":{}},\"env\":{\"TF_CONFIG\":\"\"}",
+		 "env.TF_CONFIG" SET_BY_LIBRARY},
+		{"tensorflow", "\"worker\":{\"secret_env\":[\"TF_CONFIG\"]}}",
+		 "roles.worker.secret_env.TF_CONFIG" SET_BY_LIBRARY},
+		{"tensorflow", "\"worker\":{},\"ps\":{},\"driver\":{\"env\":{\"TF_CONFIG\":\"\"}}}",
+		 NULL},
+		{"none", "\"worker\":{\"env\":{\"TF_CONFIG\":\"\",\"TFC_PORT\":\"1\"}}}", NULL},
+		{"none", "\"worker\":{\"port\":2222,\"env\":{\"TFC_PORT\":\"1\"}}}",
+		 "roles.worker.env.TFC_PORT" SET_BY_LIBRARY},
+		{"none", "\"worker\":{}},\"secret_env\":{\"TFC_JOB\":\"x\"}",
+		 "secret_env.TFC_JOB" SET_BY_LIBRARY},
+		{"none", "\"worker\":{}},\"env\":{\"TFC_JOBS\":\"1\",\"TFC_GATEWAY\":\"\"}", NULL},
+		{"none", "\"worker\":{\"env\":{\"A \":\"1\"}}}",
+		 "roles.worker.env.A : the name of a variable must not contain blanks"},
+		{"none", "\"worker\":{}},\"env\":{\"A\\tB\":\"1\"}",
+		 "env.A B: the name of a variable must not contain blanks"},
+		{"none",
+		 "\"worker\":{}},\"env\":{\"a.b-c\":\"1 2\",\"BASH_FUNC_f%%\":\"() { :; }\"}",
+		 NULL},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char json[512], sentence[256];
+		snprintf(json, sizeof(json),
+			 "{\"argv\":[\"a\"],\"framework\":\"%s\",\"roles\":{%s}",
+			 cases[i].framework, cases[i].roles);
+		if (!cases[i].sentence) {
+			tfc_job_free(parse(json));
+			continue;
+		}
+		snprintf(sentence, sizeof(sentence), "job.json:1: %s", cases[i].sentence);
+		assert_refused(json, TFC_EINVAL, sentence);
+		tfc_job *job = NULL;
+		assert_int_equal(tfc__job_parse_stored(json, strlen(json), NULL, NULL, &job),
+				 TFC_OK);
+		tfc_job_free(job);
+	}
+}
+
+/* The names that are written down in job_typos.c are those that the frameworks' tasks get. */
+static void variables_of_the_frameworks_are_refused(void **state)
+{
+	static const char *const constant[] = {"ROLE_NAME", "HOROVOD_CONTROLLER",
+					       "HOROVOD_CPU_OPERATIONS", "TF_CLUSTER",
+					       "TF_WORKERS"};
+	static const char *const frameworks[] = {"tensorflow", "pytorch", "jax", "horovod"};
+	static const enum tfc_framework numbers[] = {TFC_FRAMEWORK_TENSORFLOW,
+						     TFC_FRAMEWORK_PYTORCH, TFC_FRAMEWORK_JAX,
+						     TFC_FRAMEWORK_HOROVOD};
+	tfc_spec *spec;
+	assert_int_equal(tfc_spec_new(&spec), TFC_OK);
+	assert_int_equal(tfc_spec_add(spec, "worker", 0, "10.0.0.1:2222", NULL), TFC_OK);
+	assert_int_equal(tfc_spec_add(spec, "worker", 1, "10.0.0.2:2222", NULL), TFC_OK);
+	for (size_t i = 0; i < sizeof(frameworks) / sizeof(frameworks[0]); i++) {
+		char **env, json[256];
+		assert_int_equal(tfc_spec_environ(spec, numbers[i], TFC_STRATEGY_AUTO, "worker", 0,
+						  NULL, &env),
+				 TFC_OK);
+		for (char **variable = env; *variable; variable++) {
+			tfc_error error = TFC_ERROR_INIT;
+			bool is_constant = false;
+			tfc_job *job = NULL;
+			(*variable)[strcspn(*variable, "=")] = '\0';
+			for (size_t at = 0; at < sizeof(constant) / sizeof(constant[0]); at++)
+				is_constant |= strcmp(*variable, constant[at]) == 0;
+			snprintf(json, sizeof(json),
+				 "{\"argv\":[\"a\"],\"framework\":\"%s\",\"env\":{\"%s\":\"1\"},"
+				 "\"roles\":{\"worker\":{\"count\":2}}}",
+				 frameworks[i], *variable);
+			int code = tfc_job_parse(json, strlen(json), NULL, &error, &job);
+			if (code != (is_constant ? TFC_OK : TFC_EINVAL))
+				fail_msg("%s of %s: %s", *variable, frameworks[i], error.text);
+			tfc_job_free(job);
+		}
+		tfc_strv_free(env);
+	}
+	tfc_spec_free(spec);
 }
 
 static void a_stored_job_is_not_checked_for_typos(void **state)
@@ -778,6 +874,9 @@ int main(void)
 		cmocka_unit_test(what_does_not_fit_together_is_refused),
 		cmocka_unit_test(a_mistyped_placeholder_is_refused),
 		cmocka_unit_test(a_role_of_another_name_must_be_called_a_sidecar),
+		cmocka_unit_test(a_mistyped_role_is_reported_before_the_role_that_it_misses),
+		cmocka_unit_test(variables_without_effect_are_refused),
+		cmocka_unit_test(variables_of_the_frameworks_are_refused),
 		cmocka_unit_test(a_stored_job_is_not_checked_for_typos),
 		cmocka_unit_test(a_role_without_program_is_refused),
 		cmocka_unit_test(combinations_that_make_sense_are_accepted),
