@@ -109,10 +109,12 @@ static void guard_on_lifeline(struct tfc__io *io, uint32_t events)
 static void guard_on_patience(struct tfc__timer *timer)
 {
 	struct tfc__guard *guard = tfc__container_of(timer, struct tfc__guard, patience);
-	if (--guard->patience_intervals)
+	if (--guard->patience_intervals) {
 		tfc__timer_set(timer, tfc__now() + PATIENCE_INTERVAL_MS * TFC__MS);
-	else
-		guard_finish(guard);
+		return;
+	}
+	((struct tfc__guards *)tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS))->has_unseen_end = true;
+	guard_finish(guard);
 }
 
 /* In dispatch: the processes are lost once their shims are gone. */
@@ -128,6 +130,7 @@ static void guard_begin_end(struct tfc__work *work)
 			 tfc_ctx_error(guard->ctx)->text);
 	if (guard->lifeline.fd < 0 || tfc__io_open(&guard->lifeline, guard->ctx, guard->lifeline.fd,
 						   EPOLLIN, guard_on_lifeline) < 0) {
+		guards->has_unseen_end = true;
 		guard_shims_ended(guard);
 		return;
 	}
@@ -305,6 +308,7 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 	tfc__timer_init(&guard->patience, ctx, guard_on_patience);
 	tfc__timer_init(&guard->heartbeat, ctx, tfc__guard_on_heartbeat);
 	tfc__work_init(&guard->end, ctx, guard_begin_end);
+	guard->number = ++guards->last_number;
 	code = tfc__guard_run(guard);
 	if (code == TFC_OK)
 		code = tfc__io_open(&guard->socket, ctx, guard->socket.fd, EPOLLIN,

@@ -59,7 +59,8 @@ struct tfc__guard {
 	struct tfc__link link; /* in the context's list of dead guards */
 	tfc_ctx *ctx;
 	pid_t pid;
-	bool is_known; /* it has sent a hello of this protocol version */
+	uint64_t number; /* of the context's guards, from 1 */
+	bool is_known;   /* it has sent a hello of this protocol version */
 	bool is_dead;
 	bool are_shims_ended; /* it is dead, and none of its shims is left */
 	struct tfc__io socket;
@@ -104,6 +105,11 @@ struct tfc__guards {
 	bool is_foreign;     /* the installed guard is of another version */
 	uint32_t early_ends; /* guards in a row that ended before their hello */
 	struct tfc__link dead;
+	uint64_t last_number;
+	struct tfc__will *will; /* NULL: none */
+	/* a dead guard's shims were given up before their end was seen: there is no will any more
+	 */
+	bool has_unseen_end;
 };
 int tfc__guards_get(tfc_ctx *ctx, struct tfc__guards **ret_guards);
 

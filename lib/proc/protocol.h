@@ -58,6 +58,26 @@ enum tfc__message_kind {
 	/* both shim to guard, guard to host */
 	TFC__MSG_SUSPENDED, /* the signal `status` stopped the task silent_ms ago */
 	TFC__MSG_CONTINUED, /* ... and it continues, after silent_ms */
+	/* host to guard */
+	TFC__MSG_WILL,    /* + struct tfc__will_text; without it: the guard drops its will */
+	TFC__MSG_WILL_TO, /* + `value` of struct tfc__will_address: replaces all earlier ones */
+};
+
+/* The node's last will (will.h). The guard sends the message unread, and awaits the response. */
+#define TFC__WILL_MESSAGE 120
+#define TFC__WILL_ACK 16
+#define TFC__WILL_ADDRESSES 128
+
+struct tfc__will_text {
+	uint8_t message[TFC__WILL_MESSAGE];
+	uint8_t ack[TFC__WILL_ACK];
+};
+
+struct tfc__will_address {
+	uint8_t ip[16]; /* IPv4: the first four */
+	uint32_t scope; /* IPv6 */
+	uint16_t port;
+	uint16_t is_ipv6;
 };
 
 /* The locks that a shim holds as long as its task may be alive; -1: none. */
@@ -139,7 +159,7 @@ struct tfc__command {
 	uint64_t id;       /* SPAWN, STOP, SIGNAL: the process; chosen by the host */
 	uint32_t grace_ms; /* SPAWN: the grace when the host dies */
 	uint32_t value;    /* SPAWN: isolation; SIGNAL: number; ADMIT: is_open; OWN_DIR: is_wanted;
-			      LEASE: its length in ms, for texts */
+			      LEASE: its length in ms, for texts; WILL_TO: number of addresses */
 	uint64_t lease;    /* SPAWN: the task's lease, 0: none; LEASE: its id */
 	/*
 	 * CLOCK_BOOTTIME. STOP: when KILL follows TERM; if it has passed, KILL alone is sent.

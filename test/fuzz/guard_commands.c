@@ -12,6 +12,7 @@
 #include "base/pass.h"
 #include "fuzz.h"
 #include "proc/guard/guard.h"
+#include "proc/sweep.h"
 
 #define MESSAGES_MAX 24
 #define INDEXES 256
@@ -117,6 +118,11 @@ void cgroup_clear_dead(void)
 {
 }
 
+int tfc__sweep(pid_t parent, tfc__spare_fn spare, void *user)
+{
+	return 0;
+}
+
 int watch(struct guard *guard, int fd, uint32_t events, uint64_t what)
 {
 	return 0;
@@ -185,10 +191,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz_input input = {data, size};
 	struct guard_task tasks[MESSAGES_MAX] = {{0}};
 	uint32_t slots[INDEXES] = {0};
-	struct guard guard = {.core = {.tasks = tasks,
-				       .task_capacity = MESSAGES_MAX,
-				       .slots = slots,
-				       .index_capacity = INDEXES}};
+	static struct guard guard;
+	guard = (struct guard){.core = {.tasks = tasks,
+					.task_capacity = MESSAGES_MAX,
+					.slots = slots,
+					.index_capacity = INDEXES}};
 	int ends[2];
 	guard.unsent_end = &guard.unsent;
 	kept = 0;
@@ -201,6 +208,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		send_message(&input, ends[0]);
 		host_receive(&guard, EPOLLIN);
 		CHECK(guard.core.lease_count <= TFC__LEASES_MAX);
+		CHECK(guard.will.count <= TFC__WILL_ADDRESSES);
 	}
 	CHECK(kept <= MESSAGES_MAX);
 	close(ends[0]);

@@ -92,11 +92,15 @@ void dir_release(const int locks[TFC__LOCKS])
 	dir_close_fd(locks[TFC__LOCK_TASK]);
 }
 
-/* The guard locks go first, so that the next incarnation does not wait for the removal. */
-void dir_remove_all(struct guard *guard)
+/* Before the removal, so that the next incarnation does not wait for it. */
+void dir_unlock_all(struct guard *guard)
 {
 	for (uint32_t i = 0; i < guard->dir_count; i++)
 		dir_close_fd(guard->dirs[i].guard_lock);
+}
+
+void dir_remove_all(struct guard *guard)
+{
 	for (uint32_t i = 0; i < guard->dir_count; i++)
 		tfc__remove_tree_last(guard->dirs[i].path, TFC__DIR_LOCK);
 }

@@ -50,6 +50,24 @@ struct dir {
 	int guard_lock; /* its lock (task_lock.h) once a task was started; or -1 */
 };
 
+/* One address of the will, and the connection to it. */
+struct will_target {
+	struct tfc__will_address address;
+	int fd;            /* -1: none */
+	uint32_t pause_ms; /* before the next connection */
+	uint64_t at; /* CLOCK_BOOTTIME: of that connection; or when the present one is given up */
+	uint32_t received;
+	uint8_t ack[TFC__WILL_ACK];
+	bool is_sent, is_acknowledged;
+};
+
+struct will {
+	bool is_set;
+	struct tfc__will_text text;
+	uint32_t count;
+	struct will_target targets[TFC__WILL_ADDRESSES];
+};
+
 struct guard {
 	int epoll;
 	int signals;        /* signalfd: SIGCHLD */
@@ -87,6 +105,7 @@ struct guard {
 	int timer;           /* timerfd of CLOCK_BOOTTIME, which counts the time of a suspend */
 	uint64_t timer_at;   /* the time it is set to; 0: not set */
 	struct guard_core core;
+	struct will will;
 };
 
 /* host.c */
@@ -134,6 +153,7 @@ void keep_set_bind_window(struct guard *guard, uint32_t id, bool is_open);
 void keep_release(struct guard *guard, uint32_t id);
 void keep_join(struct guard *guard, uint32_t id);  /* a task that uses the port was started */
 void keep_leave(struct guard *guard, uint32_t id); /* that task was reaped */
+void keep_close_all(struct guard *guard);
 
 /*
  * dir.c. own: takes ownership of `state`. prepare: acquires the locks of a task that is about to be
@@ -143,7 +163,18 @@ void keep_leave(struct guard *guard, uint32_t id); /* that task was reaped */
 void dir_own(struct guard *guard, const struct tfc__command *command, const char *path, int state);
 int dir_prepare(struct guard *guard, const struct tfc__command *command, int ret_locks[TFC__LOCKS]);
 void dir_release(const int locks[TFC__LOCKS]);
+void dir_unlock_all(struct guard *guard); /* the locks of the guard: the last task is reaped */
 void dir_remove_all(struct guard *guard);
+
+/*
+ * will.c: the node's last will. open: call when the last task is reaped; sends the will if it is
+ * true that nothing is left, and awaits the responses for a moment. finish: awaits those that are
+ * missing, and sends it again, for one lease.
+ */
+void will_set(struct guard *guard, const void *text, size_t len);
+void will_set_addresses(struct guard *guard, uint32_t count, const void *addresses, size_t len);
+void will_open(struct guard *guard);
+void will_finish(struct guard *guard);
 
 /* oom.c. account: whether there was one more kill; it is then accounted for. */
 void oom_open(struct guard *guard);

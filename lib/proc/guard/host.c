@@ -26,7 +26,8 @@ static ssize_t host_receive_request(struct request *request, int *ret_fd)
 			      1);
 }
 
-static void host_handle_request(struct guard *guard, const struct request *request, int fd)
+static void host_handle_request(struct guard *guard, const struct request *request, size_t len,
+				int fd)
 {
 	const struct tfc__command *command = &request->command;
 	switch (command->kind) {
@@ -52,7 +53,14 @@ static void host_handle_request(struct guard *guard, const struct request *reque
 	case TFC__MSG_OWN_DIR:
 		dir_own(guard, command, request->path, fd);
 		return;
-	case TFC__MSG_KILL_ALL:
+	case TFC__MSG_WILL:
+		will_set(guard, request->path, len - sizeof(*command));
+		break;
+	case TFC__MSG_WILL_TO:
+		will_set_addresses(guard, command->value, request->path, len - sizeof(*command));
+		break;
+	case TFC__MSG_KILL_ALL: /* the host is alive, and may start other guards */
+		guard->will.is_set = false;
 		decide(guard, (struct guard_event){.kind = GUARD_KILL_ALL});
 		host_gone(guard);
 		break;
@@ -104,7 +112,7 @@ void host_receive(struct guard *guard, uint32_t events)
 			return;
 		}
 		((char *)&request)[len] = 0;
-		host_handle_request(guard, &request, fd);
+		host_handle_request(guard, &request, (size_t)len, fd);
 	}
 }
 
@@ -158,17 +166,18 @@ void host_gone(struct guard *guard)
 	if (guard->is_host_gone)
 		return;
 	guard->is_host_gone = true;
-	/* The guard must remove the directories that the host made just before its end. Other
-	 * messages have become pointless. */
+	/* The guard must remove the directories that the host made just before its end, and publish
+	 * its last will. Other messages have become pointless. */
 	while ((len = host_receive_request(&request, &fd)) > 0) {
 		((char *)&request)[len] = 0;
-		if (len > (ssize_t)sizeof(request.command) &&
-		    request.command.kind == TFC__MSG_OWN_DIR)
-			dir_own(guard, &request.command, request.path, fd);
+		uint32_t kind = len > (ssize_t)sizeof(request.command) ? request.command.kind : 0;
+		if (kind == TFC__MSG_OWN_DIR || kind == TFC__MSG_WILL || kind == TFC__MSG_WILL_TO)
+			host_handle_request(guard, &request, (size_t)len, fd);
 		else if (fd >= 0)
 			close(fd);
 	}
 	close(TFC__GUARD_HOST);
-	close(TFC__GUARD_PIDFD);
+	/* it stays open, because the will waits for it */
+	epoll_ctl(guard->epoll, EPOLL_CTL_DEL, TFC__GUARD_PIDFD, NULL);
 	decide(guard, (struct guard_event){.kind = GUARD_HOST_GONE});
 }

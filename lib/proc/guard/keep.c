@@ -80,3 +80,11 @@ void keep_leave(struct guard *guard, uint32_t id)
 	keep->tasks--;
 	keep_close_unused(guard, keep);
 }
+
+void keep_close_all(struct guard *guard)
+{
+	for (uint32_t i = 0; i < guard->keep_count; i++)
+		if (guard->keeps[i].id)
+			close(guard->keeps[i].fd);
+	guard->keep_count = 0;
+}

@@ -86,6 +86,10 @@ int main(int argc, char **argv)
 		guard_run_turn(&guard);
 	shim_end_spare(&guard);
 	cgroup_end(&guard);
+	keep_close_all(&guard);
+	dir_unlock_all(&guard);
+	will_open(&guard);
 	dir_remove_all(&guard);
+	will_finish(&guard);
 	return 0;
 }
