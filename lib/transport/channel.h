@@ -32,6 +32,9 @@ struct tfc__channel_ops {
 	 * TFC_ENOTSUP (another version of this protocol), TFC_ETOOBIG, TFC_ENOMEM, or a code of
 	 * the transport. */
 	void (*down)(void *user, const tfc_error *why);
+	/* An acceptor has received a node's last will (proc/will.h) instead of a handshake. Returns
+	 * whether it is acknowledged. `down` follows. */
+	bool (*will)(void *user, const uint8_t *message);
 };
 
 struct tfc__channel_options {

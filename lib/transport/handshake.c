@@ -12,6 +12,11 @@
  *     preamble               ->
  *                            <-     preamble
  *
+ * or, for a node's last will (proc/will.h), with either
+ *
+ *     preamble, will         ->
+ *                            <-     acknowledgement, if the will is known
+ *
  * An acceptor that refuses a dialer's version, key or user sends a preamble and closes the
  * connection. The preamble has the acceptor's version, and the mode REFUSED if the versions are the
  * same. It is the same for each key that the acceptor does not accept. A connection that is closed
@@ -19,13 +24,14 @@
  */
 #include <string.h>
 
+#include "proc/will.h"
 #include "transport/internal.h"
 
 #define VERSION 1
 #define MAGIC "\x89TFC"
 
 enum { MAGIC_LEN = 4, AT_VERSION = 4, AT_MODE = 5, AT_KEY = 8 };
-enum { MODE_PLAIN = 0, MODE_NOISE = 1, MODE_REFUSED = 2 };
+enum { MODE_PLAIN = 0, MODE_NOISE = 1, MODE_REFUSED = 2, MODE_WILL = TFC__WILL_MODE };
 
 static void write_preamble(uint8_t preamble[PREAMBLE], const struct tfc__key *key)
 {
@@ -227,6 +233,10 @@ static int on_dialers_preamble(struct tfc__channel *channel)
 			tfc__stream_write(channel);
 		return fail_version(channel, bytes[AT_VERSION]);
 	}
+	if (bytes[AT_MODE] == MODE_WILL) {
+		channel->state = AWAIT_WILL;
+		return TFC_OK;
+	}
 	if (bytes[AT_MODE] != mode) {
 		tfc__handshake_refuse(channel);
 		return tfc__channel_fail(channel, TFC_EACCES,
@@ -263,6 +273,26 @@ static int read_preamble(struct tfc__channel *channel)
 	code = channel->options.is_dialer ? on_acceptors_preamble(channel)
 					  : on_dialers_preamble(channel);
 	return code < 0 ? code : 1;
+}
+
+/* The will is behind its preamble in `early`. Whoever sends it proves nothing: the will itself
+ * does. No more is sent than was received. */
+static int read_will(struct tfc__channel *channel)
+{
+	uint8_t ack[TFC__WILL_ACK];
+	_Static_assert(TFC__WILL_MESSAGE <= sizeof(channel->early), "the buffer holds a will");
+	int code = read_early(channel, TFC__WILL_MESSAGE);
+	if (code <= 0)
+		return code;
+	if (!channel->ops->will || !channel->ops->will(channel->user, channel->early))
+		return tfc__channel_fail(
+			channel, TFC_ENOENT,
+			"it sent the last will of a node that has no task of a job "
+			"here");
+	tfc__will_ack(channel->early, ack);
+	if (tfc__stream_put(channel, ack, sizeof(ack)) == TFC_OK)
+		tfc__stream_write(channel);
+	return tfc__channel_fail(channel, TFC_ELOST, "it sent the last will of a node");
 }
 
 /* The length of a record is too large. If its bytes are the magic, they begin the preamble of an
@@ -315,6 +345,7 @@ int tfc__handshake_read(struct tfc__channel *channel)
 	int code = 1;
 	while (code == 1 && channel->state != UP && !channel->is_closed)
 		code = channel->state == AWAIT_PREAMBLE ? read_preamble(channel)
+		       : channel->state == AWAIT_WILL   ? read_will(channel)
 							: read_handshake_record(channel);
 	if (code >= 0)
 		return TFC_OK;

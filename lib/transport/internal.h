@@ -26,6 +26,7 @@ enum {
 enum channel_state {
 	CONNECTING,      /* dialer: the pipe is being connected */
 	AWAIT_PREAMBLE,  /* acceptor; dialer without Noise */
+	AWAIT_WILL,      /* acceptor: what is behind a preamble with that mode */
 	AWAIT_HANDSHAKE, /* Noise: a handshake message */
 	AWAIT_WELCOME,   /* dialer with Noise: the acceptor's first record, which is empty */
 	UP,
@@ -129,6 +130,7 @@ struct tfc__peer {
 	bool is_noise;
 	bool is_exposed;
 	bool is_down;
+	bool has_known_will; /* half-open: it has sent one, and it ends for that reason */
 	uint32_t timeout_ms;
 	struct tfc__timer patience; /* until `up` */
 	struct tfc__work checking;
@@ -161,6 +163,8 @@ struct tfc__peer_listener {
 	uint32_t half_open_max;
 	uint32_t half_open_count;
 	struct tfc__link half_open; /* the oldest first */
+	tfc__will_fn will;          /* NULL: no will is known */
+	void *will_user;
 
 	uint64_t reported_at; /* when the last refusal was logged */
 	uint64_t unreported;  /* refusals since then, which were not logged */
@@ -184,6 +188,8 @@ void tfc__peer_end(struct tfc__peer *peer, const tfc_error *why);
 void tfc__listener_remove_peer(struct tfc__peer *peer); /* the peer is not half-open any more */
 /* A half-open peer is down: logs it and frees it. */
 void tfc__listener_lost(struct tfc__peer *peer, const tfc_error *why);
+/* A half-open peer has sent a node's last will. Whether it is known. */
+bool tfc__listener_receive_will(struct tfc__peer *peer, const uint8_t *message);
 /* The peer has authenticated: passes it to the listener's owner, or closes it. */
 void tfc__listener_deliver(struct tfc__peer *peer);
 

@@ -46,8 +46,16 @@ void tfc__listener_remove_peer(struct tfc__peer *peer)
 
 void tfc__listener_lost(struct tfc__peer *peer, const tfc_error *why)
 {
-	log_refusal(peer->listener, peer->id.address, why->text);
+	if (!peer->has_known_will)
+		log_refusal(peer->listener, peer->id.address, why->text);
 	tfc__peer_close(peer);
+}
+
+bool tfc__listener_receive_will(struct tfc__peer *peer, const uint8_t *message)
+{
+	const struct tfc__peer_listener *listener = peer->listener;
+	peer->has_known_will = listener->will && listener->will(listener->will_user, message);
+	return peer->has_known_will;
 }
 
 static void peer_listener_free(struct tfc__peer_listener *listener)
@@ -120,6 +128,8 @@ static int listener_init(struct tfc__peer_listener *listener,
 	listener->keyring = options->keyring;
 	listener->identity = options->identity;
 	listener->quota = options->quota;
+	listener->will = options->will;
+	listener->will_user = options->will_user;
 	listener->handshake_ms = options->handshake_ms ? options->handshake_ms : HANDSHAKE_MS;
 	listener->half_open_max = options->half_open_max ? options->half_open_max : HALF_OPEN_MAX;
 	tfc__list_init(&listener->half_open);

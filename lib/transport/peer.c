@@ -298,8 +298,15 @@ static void peer_on_down(void *user, const tfc_error *why)
 	tfc__peer_end(peer, &failure);
 }
 
-const struct tfc__channel_ops tfc__peer_channel_ops = {peer_on_up, peer_on_message, peer_on_refused,
-						       peer_on_room, peer_on_down};
+static bool peer_on_will(void *user, const uint8_t *message)
+{
+	struct tfc__peer *peer = user;
+	return peer->listener && tfc__listener_receive_will(peer, message);
+}
+
+const struct tfc__channel_ops tfc__peer_channel_ops = {peer_on_up,      peer_on_message,
+						       peer_on_refused, peer_on_room,
+						       peer_on_down,    peer_on_will};
 
 /* ---- dialing */
 

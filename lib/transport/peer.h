@@ -58,6 +58,10 @@ int tfc__peer_dial(tfc_ctx *ctx, const struct tfc__dial_options *options,
 		   const struct tfc__peer_ops *ops, void *user, tfc_error *error,
 		   struct tfc__peer **ret_peer);
 
+/* Reports the last will of a node (proc/will.h), which anybody may have sent. Returns whether it is
+ * known, and is acknowledged. */
+typedef bool (*tfc__will_fn)(void *user, const uint8_t *message);
+
 struct tfc__listen_options {
 	const char *address; /* tcp port 0: any */
 	const struct tfc__keyring *keyring;
@@ -69,6 +73,8 @@ struct tfc__listen_options {
 	/* unix: gids whose members may connect, besides the own uid and root */
 	const uint32_t *groups;
 	uint32_t group_count;
+	tfc__will_fn will; /* NULL: none is known */
+	void *will_user;
 };
 
 /* Reports an authenticated connection. The owner acquires it by tfc__peer_accept inside the
