@@ -14,13 +14,6 @@ struct tfc__run_terms tfc__agent_run_terms(const struct tfc__agent_job *job)
 				       .dir = job->agent->private_dir};
 }
 
-static uint32_t task_grace_ms(const struct agent_task *task)
-{
-	double seconds = task->role->grace_s >= 0 ? task->role->grace_s
-						  : task->job->info.job->grace_s;
-	return seconds > 0 ? (uint32_t)(seconds * 1000) : 1;
-}
-
 /*
  * Output of a program that cannot bind its port: TensorFlow's message
  * (core/distributed_runtime/rpc/ grpc_server_lib.cc), and the C library's text of EADDRINUSE, which
@@ -266,6 +259,7 @@ char *tfc__agent_working_dir(const struct agent_task *task)
 void tfc__agent_spawn_attempt(struct agent_task *task)
 {
 	struct tfc__agent_job *job = task->job;
+	const struct tfc__run_terms run_terms = tfc__agent_run_terms(job);
 	char name[TFC__LOG_NAME_SIZE];
 	char *cwd = tfc__agent_working_dir(task);
 	tfc__error_file_remove(task);
@@ -281,7 +275,8 @@ void tfc__agent_spawn_attempt(struct agent_task *task)
 	options.log_dir = job->log_dir;
 	options.log_name = name;
 	options.attempt = task->attempt;
-	options.grace_ms = task_grace_ms(task);
+	/* When this process dies; 0 would be the default. A stop has a grace of its own. */
+	options.grace_ms = run_terms.grace_ms ? run_terms.grace_ms : 1;
 	options.stall_ms = tfc__stall_ms(task);
 	options.suspend_ms = TFC__SUSPEND_MS;
 	options.isolation = job->info.job->isolation;
@@ -289,7 +284,6 @@ void tfc__agent_spawn_attempt(struct agent_task *task)
 		tfc__port_hand_over(task->hold);
 	else
 		options.hold = task->hold;
-	const struct tfc__run_terms run_terms = tfc__agent_run_terms(job);
 	int code = cwd ? tfc__process_spawn(job->agent->ctx, &options, &run_terms, attempt_on_event,
 					    task, &task->process)
 		       : tfc__ctx_fail(job->agent->ctx, TFC_ENOMEM, "agent", 0, "out of memory");
