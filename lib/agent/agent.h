@@ -14,6 +14,7 @@
 #include "base/names.h"
 #include "ctx/ctx.h"
 #include "job/job.h"
+#include "proc/will.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <tfcluster/hooks.h>
@@ -91,6 +92,10 @@ struct tfc__agent_job_info {
 	struct tfc__bundle *bundle;     /* used instead of packing job's path; or NULL */
 	const struct tfc__lease *lease; /* of its processes, whose grace is then the job's abort
 					   grace (proc.h); NULL: none */
+	/* for an agent of another node: tasks of an earlier epoch may be alive there, all of the
+	 * incarnation of `will` */
+	bool has_inherited;
+	struct tfc__will_key will; /* incarnation 0: not known */
 };
 
 /* Creates the job's directories and begins to pack its bundle. Errors: TFC_ENOMEM, TFC_ESYS, ... */

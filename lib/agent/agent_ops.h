@@ -21,6 +21,11 @@ struct tfc__agent_ops {
 	void (*job_close)(void *job); /* as tfc__agent_job_close */
 	void (*order)(void *job, const struct tfc__task_order *order);
 	/*
+	 * The commitment to the last will of that node (proc/will.h), which covers what is launched
+	 * there now; incarnation 0: none is known. NULL: the agent is in this process.
+	 */
+	struct tfc__will_key (*will)(const void *job);
+	/*
 	 * Log records of one task on that node, see log/source.h; NULL and *error. Also after
 	 * the order END.
 	 */

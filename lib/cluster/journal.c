@@ -165,6 +165,8 @@ static void journal_update_task(struct tfc__journal *journal,
 	journal->restarts -= attempt_restarts(task->attempt);
 	if (entry->attempt != task->attempt)
 		task->started_ns = 0;
+	if (entry->task_state == TFC_TASK_STARTING)
+		task->will = entry->will;
 	if (is_running && !task->started_ns)
 		task->started_ns = entry->time_ns;
 	task->state = entry->task_state;

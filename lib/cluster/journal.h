@@ -11,6 +11,7 @@
 
 #include "agent/task.h"
 #include "base/observers.h"
+#include "proc/will.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <tfcluster/gateway.h>
@@ -31,12 +32,13 @@ struct tfc__journal_entry {
 	 * and its output ends where its log ends. Stored are reason, status, usage, log_end and
 	 * log_gap; time_ns is on the core's clock. JOB and END have only the status. */
 	struct tfc__attempt_end end;
-	char *node;              /* TASK, END: the name of the task's node; or "" */
-	char *address;           /* TASK: or "" */
-	char *text;              /* or "" */
-	char **log_tail;         /* END: or NULL */
-	char *error_line;        /* END: or "" */
-	char **ignored_failures; /* END: a text for each; or NULL */
+	struct tfc__will_key will; /* TASK, starting: the last will that covers the attempt */
+	char *node;                /* TASK, END: the name of the task's node; or "" */
+	char *address;             /* TASK: or "" */
+	char *text;                /* or "" */
+	char **log_tail;           /* END: or NULL */
+	char *error_line;          /* END: or "" */
+	char **ignored_failures;   /* END: a text for each; or NULL */
 };
 
 /* Readers are notified of these in dispatch. */
@@ -57,6 +59,7 @@ struct tfc__journal_task {
 	uint64_t started_ns; /* CLOCK_REALTIME when the attempt's program ran first; 0: not yet */
 	bool is_done;        /* the last attempt ended by itself with exit code 0 */
 	uint32_t last_end;   /* number of the entry that ended the latest attempt, + 1 */
+	struct tfc__will_key will; /* covers the attempt; incarnation 0: none does */
 	const char *node;
 	const char *address;
 };

@@ -27,6 +27,8 @@ static const struct tfc__field entry_rows[] = {
 	ENTRY("cs", TFC__UINT, end.system_us, TFC__V0_2),
 	ENTRY("m", TFC__UINT, end.max_rss_kib, TFC__V0_2),
 	ENTRY("e", TFC__UINT, epoch, TFC__V0_3),
+	ENTRY("wi", TFC__UINT, will.incarnation, TFC__V0_3),
+	ENTRY("wc", TFC__DIGEST, will.commitment, TFC__V0_3),
 	ENTRY("t", TFC__UINT, task, TFC__V0_2),
 	ENTRY("n", TFC__STRING, node, TFC__V0_2),
 	ENTRY("ad", TFC__STRING, address, TFC__V0_2),

@@ -45,9 +45,12 @@ int tfc__maintainer_open_link(struct agent_link *link, tfc_error *error)
 	if (!agent.ops)
 		return tfc__fail(error, TFC_ELOST, "cluster", 0, "cannot reach node %s",
 				 link->node->name);
+	struct tfc__agent_job_info info = maintainer->info;
+	info.has_inherited = link->has_inherited;
+	info.will = link->will;
 	link->ops = agent.ops;
-	return agent.ops->job_open(agent.agent, &maintainer->info, tfc__maintainer_on_agent, link,
-				   &link->job, error);
+	return agent.ops->job_open(agent.agent, &info, tfc__maintainer_on_agent, link, &link->job,
+				   error);
 }
 
 void tfc__maintainer_end_links(struct tfc__maintainer *maintainer)

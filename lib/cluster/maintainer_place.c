@@ -149,6 +149,16 @@ bool tfc__maintainer_next_placed(struct tfc__maintainer *maintainer, tfc_error *
 
 /* ---- nodes of an earlier epoch */
 
+/* One will covers all of the link's tasks, or none does. */
+static void inherit_will(struct agent_link *link, const struct tfc__will_key *will)
+{
+	if (!link->has_inherited)
+		link->will = *will;
+	else if (!tfc__will_key_is_equal(&link->will, will))
+		link->will.incarnation = 0;
+	link->has_inherited = true;
+}
+
 int tfc__maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc__resume *resume,
 			   tfc_error *error)
 {
@@ -162,10 +172,11 @@ int tfc__maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc_
 		struct tfc__node_entry *node = is_somewhere ? tfc__nodes_find(maintainer->nodes,
 									      was->node)
 							    : NULL;
-		const struct agent_link *link = node ? tfc__maintainer_link(maintainer, node)
-						     : NULL;
+		struct agent_link *link = node ? tfc__maintainer_link(maintainer, node) : NULL;
 		if (node && !link)
 			return tfc__fail_nomem(error, "cluster");
+		if (link)
+			inherit_will(link, &tfc__journal_task(maintainer->journal, i)->will);
 		maintainer->placed[i] = link ? link->number : TFC__NO_NODE;
 	}
 	tfc__core_resume(maintainer->core, resume, maintainer->placed);

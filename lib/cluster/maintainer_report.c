@@ -11,6 +11,9 @@ static void entry_add_task(const struct tfc__maintainer *maintainer,
 	const struct seen *seen = &maintainer->seen[action->task];
 	bool has_run = action->state >= TFC_TASK_RUNNING;
 	entry->task_state = action->state;
+	if (action->state == TFC_TASK_STARTING && seen->link && seen->link->job &&
+	    seen->link->ops->will)
+		entry->will = seen->link->ops->will(seen->link->job);
 	/* The journal has the task's node in an earlier epoch. */
 	entry->node = seen->link
 			      ? seen->link->node->name

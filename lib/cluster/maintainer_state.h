@@ -32,7 +32,11 @@ struct agent_link {
 	bool is_lost; /* it receives no requests any more, and its events are ignored */
 	/* it could not be opened for a query, which is reported in a later turn */
 	bool is_unopened;
-	char *failure;            /* the reason; NULL: out of memory */
+	char *failure; /* the reason; NULL: out of memory */
+	/* it may have tasks of an earlier epoch, all covered by this will; incarnation 0: by none
+	 */
+	bool has_inherited;
+	struct tfc__will_key will;
 	uint32_t spec_generation; /* of the spec that it got last; 0: it needs one */
 	uint32_t tasks;           /* that use its node's capacity */
 	uint32_t pooled_tasks;    /* ... of these, the ones with a port of the pool */

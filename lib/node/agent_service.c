@@ -21,6 +21,31 @@ static struct session *session_find(struct tfc__agent_service *service, uint64_t
 	return NULL;
 }
 
+static void send_will_to(struct tfc__agent_service *service)
+{
+	struct tfc__will_address addresses[TFC__WILL_ADDRESSES];
+	uint32_t count = 0;
+	TFC__LIST_EACH (link, &service->sessions) {
+		const struct session *session = tfc__container_of(link, struct session, link);
+		if (session->address.port && count < TFC__WILL_ADDRESSES)
+			addresses[count++] = session->address;
+	}
+	tfc__will_send_to(service->will, addresses, count);
+}
+
+/* The last will is for the node of each session; its address may have changed. */
+static void update_address(struct session *session)
+{
+	struct tfc__agent_service *service = session->service;
+	struct tfc__will_address address = {.port = 0};
+	if (!service->will ||
+	    !service->options.address_of(service->options.user, session->name, &address) ||
+	    memcmp(&address, &session->address, sizeof(address)) == 0)
+		return;
+	session->address = address;
+	send_will_to(service);
+}
+
 static void session_free(struct session *session)
 {
 	tfc__session_disconnect(session);
@@ -30,6 +55,8 @@ static void session_free(struct session *session)
 	tfc__lease_end(session->lease);
 	tfc__work_cancel(&session->end);
 	tfc__list_remove(&session->link);
+	if (session->address.port && session->service->will)
+		send_will_to(session->service);
 	free(session);
 }
 
@@ -133,11 +160,14 @@ static struct session *session_new(struct tfc__agent_service *service,
 
 static void serve_stamp(struct tfc__agent_service *service, struct tfc__rpc_request *request)
 {
-	const struct tfc__agent_stamp stamp = {
+	struct tfc__agent_stamp stamp = {
 		.is_alone = tfc__agent_is_alone(service->agent.agent),
 		.boot = service->boot,
 		.stamp = tfc__boot_time(),
 	};
+	struct tfc__will_key key;
+	if (service->will && tfc__will_commit(service->will, &key))
+		memcpy(stamp.will, key.commitment, sizeof(stamp.will));
 	tfc__rpc_reply_message(request, &tfc__agent_stamp_fields, &stamp);
 }
 
@@ -162,8 +192,11 @@ static void receive_renewal(struct tfc__agent_service *service, const msgpack_ob
 	if (session->lease)
 		tfc__lease_renew(session->lease, deadline);
 	else if (tfc__lease_begin(service->ctx, (uint32_t)renewal.lease_ms, session->deadline_ns,
-				  session_on_lease_end, session, &session->lease) < 0)
+				  session_on_lease_end, session, &session->lease) < 0) {
 		session_free(session);
+		return;
+	}
+	update_address(session);
 }
 
 static void fail_without_lease(struct tfc__rpc_request *request)
@@ -237,19 +270,44 @@ uint32_t tfc__agent_service_jobs(const struct tfc__agent_service *service)
 
 /* ---- open, close */
 
-int tfc__agent_service_open(tfc_ctx *ctx, struct tfc__agent *agent,
+/* The first key, whichever is used later: it only tells one cluster's wills from another's. */
+static int open_will(struct tfc__agent_service *service)
+{
+	struct tfc__will_options will = {.incarnation = service->boot};
+	const struct tfc__agent_service_options *options = &service->options;
+	const struct tfc__key *key = options->keyring
+					     ? tfc__keyring_first(options->keyring, TFC__KEY_NODE)
+					     : NULL;
+	if (!options->address_of)
+		return TFC_OK;
+	if (key)
+		memcpy(will.cluster, key->id, sizeof(will.cluster));
+	sodium_hex2bin(will.node_id, sizeof(will.node_id), tfc__identity_id(options->identity),
+		       TFC__NODE_ID_SIZE - 1, NULL, NULL, NULL);
+	return tfc__will_open(service->ctx, &will, &service->will);
+}
+
+int tfc__agent_service_open(tfc_ctx *ctx, const struct tfc__agent_service_options *options,
 			    struct tfc__agent_service **ret_service)
 {
 	struct tfc__agent_service *service = calloc(1, sizeof(*service));
 	if (!service)
 		return tfc__fail_nomem(tfc__ctx_error(ctx), "node");
 	service->ctx = ctx;
-	service->agent = (struct tfc__agent_handle){&tfc__local_agent_ops, agent};
-	service->bundles = tfc__agent_bundles(agent);
-	randombytes_buf(&service->boot, sizeof(service->boot));
+	service->options = *options;
+	service->agent = (struct tfc__agent_handle){&tfc__local_agent_ops, options->agent};
+	service->bundles = tfc__agent_bundles(options->agent);
+	do
+		randombytes_buf(&service->boot, sizeof(service->boot));
+	while (!service->boot);
 	tfc__list_init(&service->sessions);
 	tfc__list_init(&service->jobs);
 	tfc__names_init(&service->job_ids);
+	int code = open_will(service);
+	if (code < 0) {
+		free(service);
+		return code;
+	}
 	*ret_service = service;
 	return TFC_OK;
 }
@@ -260,5 +318,6 @@ void tfc__agent_service_close(struct tfc__agent_service *service)
 		return;
 	TFC__LIST_EACH (link, &service->sessions)
 		session_free(tfc__container_of(link, struct session, link));
+	tfc__will_close(service->will);
 	free(service);
 }

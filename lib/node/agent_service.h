@@ -10,12 +10,22 @@
 #define TFC_NODE_AGENT_SERVICE_H
 
 #include "agent/agent_ops.h"
+#include "wire/keyring.h"
 #include "wire/rpc.h"
 
 struct tfc__agent_service;
 
-/* The agent is borrowed; close it after the service. The caller owns *ret_service. */
-int tfc__agent_service_open(tfc_ctx *ctx, struct tfc__agent *agent,
+struct tfc__agent_service_options {
+	struct tfc__agent *agent;             /* borrowed; close it after the service */
+	const struct tfc__identity *identity; /* for the last will: */
+	const struct tfc__keyring *keyring;   /* NULL: none */
+	/* The address of a maintainer's node; false: unknown. NULL: there is no last will. */
+	bool (*address_of)(void *user, const char *name, struct tfc__will_address *ret_address);
+	void *user;
+};
+
+/* The caller owns *ret_service. */
+int tfc__agent_service_open(tfc_ctx *ctx, const struct tfc__agent_service_options *options,
 			    struct tfc__agent_service **ret_service);
 
 /* Kills the tasks of other nodes' maintainers. NULL is a no-op. */

@@ -89,6 +89,26 @@ void tfc__node_agents_forget(struct tfc__node_agents *agents, const msgpack_obje
 	tfc__agent_service_forget(agents->service, params);
 }
 
+bool tfc__node_agents_receive_will(void *user, const uint8_t *message)
+{
+	struct tfc__node_agents *agents = user;
+	struct tfc__will_key key;
+	bool is_known = false;
+	tfc__will_key_of(message, &key);
+	TFC__LIST_EACH (link, &agents->reached)
+		is_known |= tfc__remote_agent_receive_will(
+			tfc__container_of(link, struct reached, link)->agent, &key);
+	return is_known;
+}
+
+/* Where the last will is sent: the address at which this node has dialed the member. */
+static bool agents_address_of(void *user, const char *name, struct tfc__will_address *ret_address)
+{
+	const struct tfc__node_agents *agents = user;
+	struct tfc__node_peer *peer = tfc__peers_find(agents->peers, name);
+	return peer && tfc__node_peer_address(peer, ret_address);
+}
+
 bool tfc__node_agents_serve(struct tfc__node_agents *agents, struct tfc__caller *caller,
 			    struct tfc__rpc_request *request, const char *method,
 			    const msgpack_object *params)
@@ -123,7 +143,14 @@ int tfc__node_agents_open(tfc_ctx *ctx, const struct tfc__node_agents_options *o
 	tfc__list_init(&agents->reached);
 	tfc__names_init(&agents->names);
 	agents->self = strdup(options->self);
-	int code = agents->self ? tfc__agent_service_open(ctx, options->agent, &agents->service)
+	const struct tfc__agent_service_options service = {
+		.agent = options->agent,
+		.identity = options->identity,
+		.keyring = options->keyring,
+		.address_of = agents_address_of,
+		.user = agents,
+	};
+	int code = agents->self ? tfc__agent_service_open(ctx, &service, &agents->service)
 				: tfc__fail_nomem(tfc__ctx_error(ctx), "node");
 	if (code < 0)
 		tfc__node_agents_close(agents);

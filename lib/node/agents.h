@@ -15,6 +15,8 @@ struct tfc__node_agents_options {
 	struct tfc__agent *agent; /* this node's */
 	const char *self;         /* this node's name */
 	uint32_t lease_ms;        /* lease of this node's tasks on other nodes; 0: the default */
+	const struct tfc__identity *identity;
+	const struct tfc__keyring *keyring; /* NULL: none */
 };
 
 /* TFC_ENOMEM. */
@@ -29,6 +31,9 @@ struct tfc__agent_handle tfc__node_agents_of(struct tfc__node_agents *agents,
 
 /* As tfc__agent_service_forget. */
 void tfc__node_agents_forget(struct tfc__node_agents *agents, const msgpack_object *params);
+
+/* A node's last will has come; `user` is a struct tfc__node_agents. Whether it is known here. */
+bool tfc__node_agents_receive_will(void *user, const uint8_t *message);
 
 /* Whether the method belongs to agents. If so, the call is served, or refused unless the caller is
  * a member. */

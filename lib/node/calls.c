@@ -14,6 +14,7 @@ static const struct tfc__field stamp_rows[] = {
 	STAMP("alone", TFC__BOOL, is_alone, TFC__V0_2),
 	STAMP("boot", TFC__UINT, boot, TFC__V0_2),
 	STAMP("stamp", TFC__UINT, stamp, TFC__V0_2),
+	STAMP("will", TFC__DIGEST, will, TFC__V0_3),
 };
 const struct tfc__fields tfc__agent_stamp_fields = TFC__FIELDS(stamp_rows, struct tfc__agent_stamp,
 							       NULL);

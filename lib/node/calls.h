@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "bundle/transfer.h"
 #include "node/agent_link.h"
+#include "proc/will.h"
 #include "wire/fields.h"
 
 /* The session and the job of a call: agent.drop has all fields, agent.stamp and agent.stay have the
@@ -25,6 +26,7 @@ struct tfc__agent_stamp {
 	bool is_alone; /* no task of a previous incarnation is alive */
 	uint64_t boot; /* random: identifies the process */
 	uint64_t stamp;
+	uint8_t will[TFC__WILL_COMMITMENT]; /* commitment to its last will; 0: it has none */
 };
 extern const struct tfc__fields tfc__agent_stamp_fields;
 

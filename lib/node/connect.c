@@ -96,6 +96,8 @@ static int listen_at(tfc_node *node, const tfc_node_options *options, const char
 		.quota = &node->quota,
 		.groups = options->groups,
 		.group_count = options->groups ? options->group_count : 0,
+		.will = tfc__node_agents_receive_will,
+		.will_user = node->agents,
 	};
 	int code = tfc__peer_listen(node->ctx, &listen, tfc__peers_accept, node->peers, error,
 				    &node->listeners[node->listener_count]);

@@ -238,6 +238,9 @@ struct tfc__remote_agent {
 	struct tfc__rpc *rpc; /* NULL: not connected */
 	struct tfc__rpc_call *stamp_call;
 	uint64_t boot; /* the incarnation of the remote service, as last reported; 0: unknown */
+	struct tfc__will_key will; /* of that incarnation */
+	struct tfc__timer
+		will_received; /* set while jobs with a known will await their last events */
 	/* Open while the connection is used; the remote agent's notifications are its items. */
 	struct tfc__rpc_call *stay;
 	bool is_unreachable; /* unreachable: the jobs were notified, or will be */
@@ -276,6 +279,10 @@ struct remote_job {
 	bool was_requested; /* an open was sent: the remote service may have the job */
 	uint64_t boot;      /* the incarnation of the service that opened it; 0: not opened yet */
 	uint64_t since_ns;  /* CLOCK_BOOTTIME: the lease is counted from this time or a later one */
+	struct tfc__will_key
+		will;       /* covers all of it that may be alive there; incarnation 0: none */
+	bool has_inherited; /* tasks of an earlier epoch may be alive there */
+	bool is_will_known; /* that will has come */
 	struct tfc__rpc_call *call; /* pending open or drop */
 	struct tfc__work flush;
 	struct tfc__timer retry; /* of the call, or of the flush */
@@ -315,6 +322,8 @@ void tfc__remote_flush(struct remote_job *job); /* sends the queued messages, as
  */
 void tfc__remote_give_up(struct remote_job *job, const char *why);
 void tfc__remote_receive(struct remote_job *job, const struct tfc__agent_message *message);
+/* Call when the job was opened, or the agent has reported its will. */
+void tfc__remote_update_will(struct remote_job *job);
 void tfc__remote_lose(struct remote_job *job, enum tfc__task_event_kind word, const char *why);
 void tfc__remote_set_unreachable(struct remote_job *job, bool is_unreachable);
 void tfc__remote_free(struct remote_job *job);
@@ -337,6 +346,8 @@ void tfc__remote_logs_end(struct tfc__remote_agent *agent);
 
 struct tfc__agent_service {
 	tfc_ctx *ctx;
+	struct tfc__agent_service_options options;
+	struct tfc__will *will; /* NULL: none */
 	struct tfc__agent_handle agent;
 	struct tfc__bundles *bundles;
 	uint64_t boot; /* random: identifies this incarnation */
@@ -350,8 +361,9 @@ struct tfc__agent_service {
 struct session {
 	struct tfc__link link;
 	struct tfc__agent_service *service;
-	uint64_t instance; /* random: identifies the process */
-	char name[256];    /* of its node */
+	uint64_t instance;                /* random: identifies the process */
+	char name[256];                   /* of its node */
+	struct tfc__will_address address; /* of its node; port 0: unknown */
 	/* Its items carry our notifications; NULL: not connected. */
 	struct tfc__rpc_request *stay;
 	struct tfc__lease *lease;

@@ -135,6 +135,8 @@ static int open_node_agents(tfc_node *node, const tfc_node_options *options)
 		.agent = node->agent,
 		.self = tfc__members_self(node->members)->name,
 		.lease_ms = options->lease_ms,
+		.identity = node->identity,
+		.keyring = node->keyring,
 	};
 	return tfc__node_agents_open(node->ctx, &agents, &node->agents);
 }

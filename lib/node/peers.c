@@ -1,11 +1,13 @@
 #include "node/peers.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "node/internal.h"
+#include "transport/address.h"
 
 #define GOODBYE_MS 500
 
@@ -262,6 +264,26 @@ struct tfc__node_peer *tfc__peers_find(struct tfc__peers *peers, const char *nod
 struct tfc__rpc *tfc__node_peer_rpc(const struct tfc__node_peer *peer)
 {
 	return peer->is_up ? tfc__peer_rpc(peer->dialed) : NULL;
+}
+
+bool tfc__node_peer_address(const struct tfc__node_peer *peer,
+			    struct tfc__will_address *ret_address)
+{
+	struct tfc__tcp_host host;
+	if (!peer->is_up || tfc__tcp_parse(tfc__peer_id(peer->dialed)->address, NULL, &host) < 0 ||
+	    host.count == 0)
+		return false;
+	const struct sockaddr_in *v4 = (const void *)&host.addresses[0];
+	const struct sockaddr_in6 *v6 = (const void *)&host.addresses[0];
+	*ret_address = (struct tfc__will_address){.port = host.port};
+	ret_address->is_ipv6 = host.addresses[0].ss_family == AF_INET6;
+	if (ret_address->is_ipv6) {
+		memcpy(ret_address->ip, &v6->sin6_addr, sizeof(v6->sin6_addr));
+		ret_address->scope = v6->sin6_scope_id;
+	} else {
+		memcpy(ret_address->ip, &v4->sin_addr, sizeof(v4->sin_addr));
+	}
+	return true;
 }
 
 const char *tfc__node_peer_name(const struct tfc__node_peer *peer)

@@ -93,6 +93,47 @@ static void on_loss(struct tfc__timer *timer)
 	set_loss_timer(agent);
 }
 
+/* ---- the node's last will */
+
+/* Events that the node sent before its death may still be in the connection, which ends behind
+ * them. */
+#define LAST_EVENTS TFC__SECOND
+
+static void lose_willed(struct tfc__remote_agent *agent)
+{
+	char why[400];
+	snprintf(why, sizeof(why),
+		 "its process has died, and its guard has ended the job's tasks there");
+	TFC__LIST_EACH (link, &agent->jobs)
+		if (remote_job_of(link)->is_will_known)
+			tfc__remote_lose(remote_job_of(link), TFC__AGENT_LOST, why);
+	set_loss_timer(agent);
+}
+
+static void on_will_received(struct tfc__timer *timer)
+{
+	lose_willed(tfc__container_of(timer, struct tfc__remote_agent, will_received));
+}
+
+bool tfc__remote_agent_receive_will(struct tfc__remote_agent *agent,
+				    const struct tfc__will_key *key)
+{
+	bool is_known = false;
+	TFC__LIST_EACH (link, &agent->jobs) {
+		struct remote_job *job = remote_job_of(link);
+		if (job->state == REMOTE_GONE || !tfc__will_key_is_equal(&job->will, key))
+			continue;
+		is_known = job->is_will_known = true;
+	}
+	if (!is_known)
+		return false;
+	bool is_connected = agent->rpc && agent->boot == key->incarnation;
+	if (!agent->will_received.at)
+		tfc__timer_set(&agent->will_received,
+			       tfc__now() + (is_connected ? LAST_EVENTS : 0));
+	return true;
+}
+
 /* ---- stamps and renewals */
 
 static void request_stamp(struct tfc__remote_agent *agent);
@@ -117,6 +158,20 @@ static int send_renewal(const struct tfc__remote_agent *agent, uint64_t stamp)
 	return code;
 }
 
+static void update_will(struct tfc__remote_agent *agent, const struct tfc__agent_stamp *stamp)
+{
+	static const uint8_t none[TFC__WILL_COMMITMENT];
+	struct tfc__will_key will = {.incarnation = stamp->boot};
+	memcpy(will.commitment, stamp->will, sizeof(will.commitment));
+	if (memcmp(stamp->will, none, sizeof(none)) == 0)
+		will.incarnation = 0;
+	if (tfc__will_key_is_equal(&agent->will, &will))
+		return;
+	agent->will = will;
+	TFC__LIST_EACH (link, &agent->jobs)
+		tfc__remote_update_will(remote_job_of(link));
+}
+
 /* Another boot number means another process: the guard of the previous incarnation has ended its
  * tasks, or is about to. since_ns keeps the time from which that incarnation's lease counts. */
 static void update_boot(struct tfc__remote_agent *agent, uint64_t boot)
@@ -128,6 +183,8 @@ static void update_boot(struct tfc__remote_agent *agent, uint64_t boot)
 		    agent->received_ns > remote_job_of(link)->since_ns)
 			remote_job_of(link)->since_ns = agent->received_ns;
 	agent->boot = boot;
+	if (agent->will_received.at) /* the process that had the earlier connection is dead */
+		tfc__timer_set(&agent->will_received, tfc__now());
 	TFC__LIST_EACH (link, &agent->jobs)
 		tfc__remote_logs_retry(remote_job_of(link),
 				       ALL_TASKS); /* its kept logs can be read */
@@ -209,6 +266,7 @@ static void receive_stamp(struct tfc__remote_agent *agent, const struct tfc__age
 {
 	uint64_t now = tfc__boot_time();
 	update_boot(agent, stamp->boot);
+	update_will(agent, stamp);
 	if (stamp->is_alone)
 		lose_previous_incarnation(agent);
 	agent->ahead_ns = (int64_t)(now - stamp->stamp);
@@ -294,6 +352,8 @@ void tfc__remote_agent_down(struct tfc__remote_agent *agent)
 		tfc__remote_disconnect(remote_job_of(link));
 	tfc__remote_logs_wake(agent);
 	set_unreachable(agent, true);
+	if (agent->will_received.at)
+		tfc__timer_set(&agent->will_received, tfc__now());
 }
 
 void tfc__remote_agent_up(struct tfc__remote_agent *agent, struct tfc__rpc *rpc)
@@ -323,6 +383,7 @@ int tfc__remote_agent_open(tfc_ctx *ctx, const struct tfc__remote_agent_options 
 	tfc__list_init(&agent->logs);
 	tfc__timer_init(&agent->renewal, ctx, on_renewal);
 	tfc__timer_init(&agent->loss, ctx, on_loss);
+	tfc__timer_init(&agent->will_received, ctx, on_will_received);
 	if (!agent->self || !agent->node) {
 		tfc__remote_agent_close(agent);
 		return tfc__fail_nomem(tfc__ctx_error(ctx), "node");
@@ -345,6 +406,7 @@ void tfc__remote_agent_close(struct tfc__remote_agent *agent)
 		tfc__remote_free(remote_job_of(link));
 	tfc__timer_cancel(&agent->renewal);
 	tfc__timer_cancel(&agent->loss);
+	tfc__timer_cancel(&agent->will_received);
 	free(agent->self);
 	free(agent->node);
 	free(agent);

@@ -4,13 +4,15 @@
  *
  * The owner of the connections calls `up` and `down`. LOST is reported only when no task of a job
  * can be alive there: when the last renewal that the node could have received is older than the
- * sum of lease, abort grace of the job and margin, times 1.25; or when the node itself reports it.
+ * sum of lease, abort grace of the job and margin, times 1.25; or when the node itself reports it;
+ * or its guard, by the node's last will.
  */
 #ifndef TFC_NODE_REMOTE_AGENT_H
 #define TFC_NODE_REMOTE_AGENT_H
 
 #include "agent/agent_ops.h"
 #include "bundle/cache.h"
+#include "proc/will.h"
 #include "wire/rpc.h"
 
 struct tfc__remote_agent;
@@ -38,6 +40,10 @@ void tfc__remote_agent_close(struct tfc__remote_agent *agent);
 /* up: a connection is established, until down; called again, it replaces the connection. */
 void tfc__remote_agent_up(struct tfc__remote_agent *agent, struct tfc__rpc *rpc);
 void tfc__remote_agent_down(struct tfc__remote_agent *agent);
+
+/* A node's last will has come. Whether any job here has waited for it: its tasks there are lost. */
+bool tfc__remote_agent_receive_will(struct tfc__remote_agent *agent,
+				    const struct tfc__will_key *key);
 
 extern const struct tfc__agent_ops tfc__remote_agent_ops; /* agent: a struct tfc__remote_agent */
 

@@ -97,6 +97,27 @@ void tfc__remote_give_up(struct remote_job *job, const char *why)
 	tfc__timer_set(&job->retry, tfc__now()); /* not inside an order */
 }
 
+/* ---- the node's last will */
+
+/*
+ * The will of an incarnation says nothing about tasks that another one has started. If there may
+ * be such, left by an earlier epoch, only the will that the journal has for them counts, until the
+ * node has responded to the query about them.
+ */
+void tfc__remote_update_will(struct remote_job *job)
+{
+	const struct tfc__remote_agent *agent = job->agent;
+	bool is_of_others = job->has_inherited && job->info.will.incarnation != agent->boot;
+	if (job->boot == agent->boot && !is_of_others && !job->is_will_known)
+		job->will = agent->will;
+}
+
+static struct tfc__will_key remote_job_will(const void *user)
+{
+	const struct remote_job *job = user;
+	return job->will;
+}
+
 /* ---- events about the whole job */
 
 static void remote_job_notify(struct remote_job *job, const struct tfc__task_event *event)
@@ -225,7 +246,11 @@ static void remote_job_deliver(struct remote_job *job, const msgpack_object *bod
 		tfc__remote_logs_retry(job, event.task);
 	if (code < 0)
 		tfc__remote_give_up(job, error.text);
-	else if (event.kind)
+	if (code == TFC_OK && event.kind == TFC__AGENT_STATES && job->has_inherited) {
+		job->has_inherited = false;
+		tfc__remote_update_will(job);
+	}
+	if (code == TFC_OK && event.kind)
 		remote_job_notify(job, &event);
 	tfc__reader_fini(&reader);
 }
@@ -280,6 +305,8 @@ static int remote_job_open(void *user, const struct tfc__agent_job_info *info, t
 	job->since_ns = tfc__boot_time();
 	job->task_count = tfc__job_task_count(info->job);
 	job->grace_ms = tfc__job_abort_grace_ms(info->job);
+	job->has_inherited = info->has_inherited;
+	job->will = info->will;
 	tfc__agent_link_init(&job->stream, 0);
 	tfc__observer_init(&job->bundle_waiter, NULL);
 	tfc__work_init(&job->flush, agent->ctx, remote_job_on_flush);
@@ -337,6 +364,7 @@ const struct tfc__agent_ops tfc__remote_agent_ops = {
 	.job_open = remote_job_open,
 	.job_close = remote_job_close,
 	.order = remote_job_order,
+	.will = remote_job_will,
 	.log_open = tfc__remote_log_open,
 	.log_tail = remote_job_log_tail,
 	.kept_log = tfc__remote_kept_log,

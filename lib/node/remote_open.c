@@ -18,6 +18,7 @@ static void receive_opened(struct remote_job *job, const struct tfc__call_opened
 		tfc__remote_give_up(job, "the node has lost the job's orders");
 	} else {
 		job->boot = job->agent->boot;
+		tfc__remote_update_will(job);
 		job->is_up = true;
 		tfc__remote_set_unreachable(job, false);
 		tfc__remote_logs_retry(job, ALL_TASKS);

@@ -82,7 +82,8 @@ static void open_service(struct agent_pair *pair)
 					     .env = env};
 	assert_int_equal(tfc__agent_open(pair->ctx, &options, &pair->agent), TFC_OK);
 	free(cache);
-	assert_int_equal(tfc__agent_service_open(pair->ctx, pair->agent, &pair->service), TFC_OK);
+	const struct tfc__agent_service_options service = {.agent = pair->agent};
+	assert_int_equal(tfc__agent_service_open(pair->ctx, &service, &pair->service), TFC_OK);
 }
 
 void agent_pair_begin(struct agent_pair *pair, uint32_t lease_ms)

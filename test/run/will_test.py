@@ -1,0 +1,262 @@
+"""A node that was killed: its guard publishes the node's last will, and nobody waits for the lease."""
+import contextlib
+import datetime
+import json
+import os
+import pathlib
+import signal
+import socket
+import threading
+import time
+
+import clients_test
+import harness
+
+OBEDIENT = "echo here; exec sleep 600"
+DEAF = "trap '' TERM; echo here; while :; do sleep 0.1; done"
+WILL = "its process has died, and its guard has ended the job's tasks there"
+LEASE = "it has been unreachable for"
+
+
+def seconds(event):
+    return datetime.datetime.fromisoformat(event["time"]).timestamp()
+
+
+class NodesTest(clients_test.ClientsTest):
+    """Node a maintains; nodes b and c run the task."""
+
+    names = "abc"
+
+    def node_args(self, name, *args):
+        labels = [] if name == "a" else ["--label", "role=work", "--label", f"name={name}"]
+        return super().node_args(name, *labels, *args)
+
+    def start_elsewhere(self, script, *args):
+        """(job, node of its task, pid of its task)"""
+        job = self.start_job(script, "--restart-on", "failure", "--label", "role=work", *args)
+        self.await_ready(job)
+        task = self.describe(job)["tasks"][0]
+        return job, task["node"], task["pid"]
+
+    def await_attempt(self, job, number):
+        """The events of a job up to the launch of that attempt."""
+        follower = self.begin("attach", job, "--json")
+        follower.await_output(f'"attempt":{number},"state":"starting"')
+        follower.process.kill()
+        follower.end()
+        return follower.events()
+
+    def kill(self, pid, name):
+        os.kill(pid, signal.SIGKILL)
+        return time.time()
+
+    def guard_of(self, name):
+        """The guard of a node is its child."""
+        pid = self.nodes[name].process.pid
+        for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            if pathlib.Path(f"/proc/{child}/comm").read_text() == "tfc-guard\n":
+                return int(child)
+        raise AssertionError(f"node {name} has no guard")
+
+    def return_of(self, name):
+        self.nodes[name].end()
+        self.await_state(self.nodes["a"], name, "down")
+        self.nodes[name] = self.node(name)
+        self.await_state(self.nodes["a"], name, "alive")
+
+    def launched(self, events, number):
+        """When the attempt was launched."""
+        return next(seconds(event) for event in events if event["event"] == "task" and
+                    (event["attempt"], event["state"]) == (number, "starting"))
+
+    def reason(self, events):
+        return next(event["text"] for event in events if event.get("state") == "lost")
+
+    def has_other_guard(self, name, guard):
+        try:
+            return self.guard_of(name) != guard
+        except AssertionError:
+            return False
+
+
+class WillTest(NodesTest):
+    def test_the_tasks_of_a_killed_node_start_elsewhere_at_once(self):
+        for script, grace in ((OBEDIENT, 0), (DEAF, 1)):
+            with self.subTest(script=script):
+                job, name, _ = self.start_elsewhere(script)
+                killed = self.kill(self.nodes[name].process.pid, name)
+                events = self.await_attempt(job, 2)
+                took = self.launched(events, 2) - killed
+                self.assertGreater(took, grace)
+                self.assertLess(took, grace + 0.3)
+                self.assertIn(f"node {name}: {WILL}", self.reason(events))
+                self.assertNotEqual(self.describe(job)["tasks"][0]["node"], name)
+                self.return_of(name)
+                self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
+
+    def test_two_maintainers_are_both_notified(self):
+        """Of one node that runs a task of each."""
+        jobs = [self.start_job(OBEDIENT, "--restart-on", "failure", "--label", "role=work",
+                               "--label", "name=b", at=at) for at in "ac"]
+        for job in jobs:
+            self.await_ready(job)
+        killed = self.kill(self.nodes["b"].process.pid, "b")
+        self.nodes["b"].end()
+        for job in jobs:
+            follower = self.begin("attach", job, "--json")
+            follower.await_output(f"node b: {WILL}")
+            follower.await_output('no node has it|"name=b"')
+            follower.process.kill()
+            follower.end()
+            self.assertLess(next(seconds(event) for event in follower.events()
+                                 if event.get("state") == "lost") - killed, 0.5)
+            self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
+
+    def test_a_maintainer_that_returns_knows_the_will_by_its_journal(self):
+        job, name, pid = self.start_elsewhere(OBEDIENT)
+        self.nodes["a"].process.kill()
+        self.nodes["a"].end()
+        self.kill(self.nodes[name].process.pid, name)  # nobody receives its will now
+        self.nodes[name].end()
+        harness.wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the end of the task")
+        self.nodes["a"] = self.node("a")
+        returned = time.time()
+        events = self.await_attempt(job, 2)
+        self.assertLess(self.launched(events, 2) - returned, 3)  # the lease takes over 15 s
+        self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
+
+    def test_without_its_guard_a_killed_node_takes_the_lease(self):
+        job, name, pid = self.start_elsewhere(DEAF)
+        guard = self.guard_of(name)
+        os.kill(guard, signal.SIGKILL)
+        killed = self.kill(self.nodes[name].process.pid, name)
+        events = self.await_attempt(job, 2)
+        self.assertFalse(os.path.exists(f"/proc/{pid}"))
+        self.assertIn(LEASE, self.reason(events))
+        self.assertGreater(self.launched(events, 2) - killed, 12)
+        self.return_of(name)  # it removes the directory that the guard has left
+        self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
+
+    def test_a_guard_that_follows_another_one_has_no_will_too_early(self):
+        """A task of the first guard is still being stopped when host and second guard end."""
+        job, name, pid = self.start_elsewhere(DEAF, "--abort-grace", "6")
+        guard = self.guard_of(name)
+        os.kill(guard, signal.SIGKILL)
+        harness.wait_until(lambda: self.has_other_guard(name, guard), "another guard")
+        self.kill(self.nodes[name].process.pid, name)
+        self.assertTrue(os.path.exists(f"/proc/{pid}"))
+        events = self.await_attempt(job, 2)
+        self.assertFalse(os.path.exists(f"/proc/{pid}"))
+        self.assertIn(LEASE, self.reason(events))
+        self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
+
+
+class Relay(threading.Thread):
+    """Where a node believes that node a listens. Passes connections on, and keeps each will."""
+
+    def __init__(self, port):
+        super().__init__()
+        self.port = port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"tcp://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.wills = []
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                near = self.listener.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self.pass_on, args=(near,), daemon=True).start()
+
+    def pass_on(self, near):
+        with contextlib.suppress(OSError), near:
+            first = near.recv(16, socket.MSG_WAITALL)
+            if first[5:6] == b"\3":
+                self.wills.append(first + near.recv(104, socket.MSG_WAITALL))
+                return
+            with socket.create_connection(("127.0.0.1", self.port)) as far:
+                far.sendall(first)
+                back = threading.Thread(target=self.copy, args=(far, near), daemon=True)
+                back.start()
+                self.copy(near, far)
+                back.join()
+
+    @staticmethod
+    def copy(source, target):
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.join()
+        self.listener.close()
+
+
+class RelayTest(NodesTest):
+    """Node b reaches node a through a relay; only node b runs tasks."""
+
+    names = "ab"
+
+    def setUp(self):
+        self.relay = None
+        super().setUp()
+
+    def tearDown(self):
+        super().tearDown()
+        self.relay.close()
+
+    def node_args(self, name, *args):
+        args = super().node_args(name, *args)
+        if name == "b":
+            self.relay = self.relay or Relay(int(self.address_of("a").rsplit(":", 1)[1]))
+            members = json.loads(pathlib.Path(self.dir, "members.json").read_text())
+            members["members"][0]["address"] = self.relay.address
+            args[args.index("members.json")] = self.write("members-b.json", json.dumps(members))
+        return args
+
+    def send(self, message):
+        """What node a responds."""
+        with socket.create_connection(("127.0.0.1", self.relay.port)) as to:
+            to.sendall(message)
+            response = b""
+            with contextlib.suppress(ConnectionResetError):
+                while data := to.recv(64):
+                    response += data
+            return response
+
+    def test_late_repeated_and_forged_wills_do_no_harm(self):
+        job, _, _ = self.start_elsewhere(OBEDIENT)
+        self.kill(self.nodes["b"].process.pid, "b")
+        self.nodes["b"].end()
+        harness.wait_until(lambda: len(self.relay.wills) >= 2, "a will that is repeated")
+        will = self.relay.wills[0]
+        self.assertEqual(set(self.relay.wills), {will})
+        for i in range(16, 120):  # a bit of each byte
+            forged = bytearray(will)
+            forged[i] ^= 1 << i % 8
+            self.assertEqual(self.send(forged), b"")
+        self.assertEqual(self.describe(job)["tasks"][0]["state"], "ready")
+        ack = will[:8] + will[112:]
+        self.assertEqual(self.send(will), ack)
+        follower = self.begin("attach", job, "--json")
+        follower.await_output(f"node b: {WILL}")
+        self.nodes["b"] = self.node("b")  # attempt 2 runs in another incarnation
+        follower.await_output('"attempt":2,"state":"ready"')
+        follower.process.kill()
+        follower.end()
+        pid = self.describe(job)["tasks"][0]["pid"]
+        for _ in range(3):
+            self.assertEqual(self.send(will), b"")
+        task = self.describe(job)["tasks"][0]
+        self.assertEqual((task["state"], task["attempt"], task["pid"]), ("ready", 2, pid))
+        self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
+
+
+if __name__ == "__main__":
+    harness.main()
