@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TFC__PROTOCOL_VERSION 14
+#define TFC__PROTOCOL_VERSION 15
 
 /* The descriptors of a guard that was just started. */
 enum tfc__guard_fd {
