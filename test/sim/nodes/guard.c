@@ -64,6 +64,10 @@ struct sim_guard {
 	struct sim_shim *shims[TASKS_MAX]; /* by slot */
 	struct dir dirs[SLOTS_MAX];
 	struct keep keeps[KEEPS_MAX];
+	bool has_will;
+	struct tfc__will_text will;
+	struct tfc__will_address heirs[TFC__WILL_ADDRESSES];
+	uint32_t heir_count;
 };
 
 static struct sim_guard *guards;
@@ -192,6 +196,41 @@ static uint32_t decide(struct sim_guard *guard, struct guard_event event)
 	return slot;
 }
 
+/* ---- the node's last will */
+
+static void send_will(const struct sim_guard *guard, const uint8_t *message, uint64_t later)
+{
+	char to[SIM_PATH];
+	for (uint32_t i = 0; i < guard->heir_count; i++) {
+		const uint8_t *ip = guard->heirs[i].ip;
+		snprintf(to, sizeof(to), "tcp://%u.%u.%u.%u:%u", ip[0], ip[1], ip[2], ip[3],
+			 guard->heirs[i].port);
+		sim_net_post(guard->machine, to, message, TFC__WILL_MESSAGE, later);
+	}
+}
+
+/* It comes, and comes again when the node may have returned. */
+static void publish_will(const struct sim_guard *guard)
+{
+	if (!guard->has_will || !guard->host->is_dead)
+		return;
+	sim_note("guard %d publishes the last will of its node", guard->pid);
+	send_will(guard, guard->will.message, sim_draw(5 * SIM_MS));
+	send_will(guard, guard->will.message, sim_draw(40 * SIM_SECOND));
+}
+
+/* Somebody who has seen wills, but not this one, says that the node is dead. */
+static void forge_will(void *user, uint64_t number)
+{
+	const struct sim_guard *guard = user;
+	uint8_t message[TFC__WILL_MESSAGE];
+	if (guard->is_over || !guard->has_will)
+		return;
+	memcpy(message, guard->will.message, sizeof(message));
+	message[sizeof(message) - 1 - sim_draw(32)] ^= (uint8_t)(1 + sim_draw(255));
+	send_will(guard, message, sim_draw(SIM_SECOND));
+}
+
 /* ---- its end */
 
 static void end(struct sim_guard *guard)
@@ -203,6 +242,7 @@ static void end(struct sim_guard *guard)
 		if (guard->dirs[i].id)
 			tfc__remove_tree_last(guard->dirs[i].path, TFC__DIR_LOCK);
 	guard->is_over = true;
+	publish_will(guard);
 	sim_close_all(guard->owner);
 	sim_note("guard %d is over", guard->pid);
 }
@@ -350,8 +390,19 @@ static void send_signal(const struct sim_guard *guard, const struct tfc__command
 		sim_shim_send(guard->shims[slot], command);
 }
 
+static void set_heirs(struct sim_guard *guard, uint32_t count, const void *addresses)
+{
+	bool is_first = !guard->heir_count;
+	if (count > TFC__WILL_ADDRESSES)
+		abort();
+	memcpy(guard->heirs, addresses, count * sizeof(guard->heirs[0]));
+	guard->heir_count = count;
+	if (is_first && count)
+		sim_at(sim.now + sim_draw(30 * SIM_SECOND), forge_will, guard, 0);
+}
+
 static void obey(struct sim_guard *guard, const struct tfc__command *command, const char *path,
-		 int fd)
+		 size_t len, int fd)
 {
 	switch (command->kind) {
 	case TFC__MSG_SPAWN:
@@ -376,7 +427,16 @@ static void obey(struct sim_guard *guard, const struct tfc__command *command, co
 	case TFC__MSG_OWN_DIR:
 		own_dir(guard, command, path, fd);
 		return;
+	case TFC__MSG_WILL:
+		guard->has_will = len == sizeof(guard->will);
+		if (guard->has_will)
+			memcpy(&guard->will, path, len);
+		break;
+	case TFC__MSG_WILL_TO:
+		set_heirs(guard, command->value, path);
+		break;
 	case TFC__MSG_KILL_ALL:
+		guard->has_will = false;
 		decide(guard, (struct guard_event){.kind = GUARD_KILL_ALL});
 		host_gone(guard);
 		break;
@@ -407,7 +467,8 @@ static void receive(struct sim_guard *guard)
 		if (len <= 0)
 			return;
 		((char *)&message)[len] = '\0';
-		obey(guard, &message.command, message.path, fd);
+		obey(guard, &message.command, message.path, (size_t)len - sizeof(message.command),
+		     fd);
 	}
 }
 

@@ -57,8 +57,20 @@ struct end {
 	uint64_t reads_at; /* a slow one, next */
 	bool was_late;
 	uint64_t dialed;
-	uint64_t probed;   /* when a probe was answered last */
-	char to[SIM_PATH]; /* the address that was dialed, until it is accepted */
+	uint64_t probed;       /* when a probe was answered last */
+	char to[SIM_PATH];     /* the address that was dialed, until it is accepted */
+	struct letter *letter; /* which this end has sent; NULL: it belongs to a process */
+};
+
+/* A last will on its way. It is sent until it is acknowledged. */
+struct letter {
+	struct letter *next;
+	const struct sim_machine *from;
+	char to[SIM_PATH];
+	uint64_t until;
+	bool is_acknowledged;
+	size_t len;
+	uint8_t bytes[SIM_LETTER];
 };
 
 struct sim_listener {
@@ -69,6 +81,7 @@ struct sim_listener {
 };
 
 static struct sim_listener *listeners;
+static struct letter *letters;
 static struct net_fault refusals[SIM_MACHINES], delays[SIM_MACHINES];
 
 /* All ends that were ever made, for hosts that die. */
@@ -177,6 +190,10 @@ static void reset(struct end *end)
 
 static void receive(struct end *end, const struct chunk *chunk)
 {
+	if (end->letter) {
+		end->letter->is_acknowledged |= chunk->len != 0;
+		return;
+	}
 	if (!end->host) { /* a kernel without the process answers with a reset */
 		fail_end(end->other, TFC_ELOST, "connection reset by peer");
 		return;
@@ -317,6 +334,48 @@ static void arrive(void *user, uint64_t number)
 	}
 	watch(there);
 	sim_at(sim.now + delay(end), connected, end, 0);
+}
+
+static void letter_arrive(void *user, uint64_t number)
+{
+	struct letter *letter = user;
+	const struct sim_machine *to = machine_of(letter->to);
+	struct sim_listener *listener = find_listener(letter->to);
+	if (letter->is_acknowledged || sim.now > letter->until || letter->from->power == SIM_OFF)
+		return;
+	sim_at(sim.now + SIM_SECOND, letter_arrive, letter, 0);
+	if (!to || !listener || to->power == SIM_OFF || is_blocked(letter->from, to) ||
+	    is_blocked(to, letter->from) || meets(&refusals[to->number]))
+		return;
+	struct end *here = end_new(NULL, letter->from), *there = end_new(listener->host, to);
+	here->other = there;
+	there->other = here;
+	here->letter = letter;
+	here->is_connected = there->is_connected = true;
+	tfc__buf_add(&there->in, letter->bytes, letter->len);
+	sim_enter(listener->host);
+	int code = tfc_listener_accept(listener->listener, there, &there->pipe);
+	sim_leave();
+	if (code < 0)
+		there->host = NULL;
+	else
+		wake(there, TFC_PIPE_EVENT_READABLE);
+}
+
+void sim_net_post(const struct sim_machine *from, const char *to, const uint8_t *bytes, size_t len,
+		  uint64_t later)
+{
+	struct letter *letter = calloc(1, sizeof(*letter));
+	if (!letter || len > sizeof(letter->bytes))
+		abort();
+	*letter = (struct letter){.next = letters,
+				  .from = from,
+				  .until = sim.now + later + 10 * SIM_SECOND,
+				  .len = len};
+	letters = letter;
+	snprintf(letter->to, sizeof(letter->to), "%s", to);
+	memcpy(letter->bytes, bytes, len);
+	sim_at(sim.now + later, letter_arrive, letter, 0);
 }
 
 static int dial(void *user, const char *address, uint32_t flags, tfc_pipe *pipe, void **ret_state,

@@ -123,6 +123,11 @@ uint32_t sim_count_fds(uint32_t owner);
 
 void sim_net_lose_host(struct sim_host *host, bool has_power); /* its kernel says goodbye, or not */
 /* Its connections and listeners: each is a descriptor of the real transports. */
+/* Sends a message without a process behind it, so much later, until it is acknowledged or for 10 s.
+ */
+#define SIM_LETTER 128 /* its longest */
+void sim_net_post(const struct sim_machine *from, const char *to, const uint8_t *bytes, size_t len,
+		  uint64_t later);
 uint32_t sim_net_count(const struct sim_host *host);
 bool sim_net_reset(uint64_t which); /* a connection; false: there is none */
 enum sim_net_fault {
