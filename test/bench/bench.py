@@ -27,6 +27,7 @@ ROWS = {
     "rpc": calls.Rpc,
     "relay": nodes.Relay,
     "cluster": nodes.Cluster,
+    "killed_node": nodes.KilledNode,
     "idle": cost.Idle,
     "scale": cost.Scale,
     "size": cost.Size,

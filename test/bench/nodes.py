@@ -1,16 +1,19 @@
 """Rows: how fast a bundle and a job get to other nodes, and what those do when idle."""
 
 import contextlib
+import datetime
 import json
 import os
 import re
+import select
 import signal
 import socket
+import statistics
 import subprocess
 import tempfile
 import time
 
-from measure import IDLE_SECONDS, Bench, background, descendants, ratio, spread, switches
+from measure import IDLE_SECONDS, Bench, background, comm, descendants, ratio, spread, switches
 
 
 class Bundle(Bench):
@@ -137,6 +140,62 @@ class Cluster(Bench):
         self.table.add("idle node in a cluster of 3, wake-ups per minute",
                        spread([count / minutes for count in woken], "", 0),
                        "its guard included", "-", "-", None)
+
+
+class KilledNode(Cluster):
+    """The node that runs a job's only task is killed, and the task starts on the next one."""
+
+    KILLS = 5
+
+    def run(self):
+        obedient, deaf = "exec sleep 1000", "trap '' TERM; while :; do sleep 0.1; done"
+        took = {}
+        with self.nodes(2 * self.KILLS + 3) as (reach, pids):
+            # n0 maintains the jobs and runs none of their tasks.
+            subprocess.run([self.tfc_run, "drain", *reach, "n0"], check=True, capture_output=True)
+            for _ in range(self.KILLS):  # a job each: restarts of the same one are delayed
+                for what, script in (("obedient", obedient), ("deaf", deaf)):
+                    took.setdefault(what, []).append(self.kill_node(reach, pids, script, False))
+            took["lease"] = [self.kill_node(reach, pids, obedient, True)]
+        lease = f"guard killed as well: {took['lease'][0][0] / 1e3:.1f} s"
+        self.table.add("last task of a killed node ended -> next attempt ordered",
+                       spread([reaped for _, reaped in took["obedient"] + took["deaf"]], "ms"),
+                       lease, "-", "p50 <= 300 ms",
+                       statistics.median(reaped for _, reaped in took["obedient"] + took["deaf"]) <= 300)
+        for what, program in (("obedient", "obeys TERM"), ("deaf", "ignores TERM")):
+            self.table.add(f"node killed -> next attempt ordered elsewhere, task {program}",
+                           spread([killed for killed, _ in took[what]], "ms"), lease, "-", "-", None)
+
+    def kill_node(self, reach, pids, script, with_guard):
+        """Milliseconds from the kill, and from the end of the task, until the next attempt is ordered."""
+        command = [self.tfc_run, "start", *reach, "--stop-on-interrupt", "--json", "--framework", "none",
+                   "--restart-on", "failure", "--", "/bin/sh", "-c", script]
+        with background(command, stdout=subprocess.PIPE, env=self.environ, text=True) as job:
+            ready = self.await_task(job, "ready")
+            node = pids[int(ready["node"][1:])]
+            if with_guard:
+                for pid in descendants(node):
+                    if comm(pid) == "tfc-guard":
+                        os.kill(pid, signal.SIGKILL)
+            task = os.pidfd_open(ready["pid"])
+            os.kill(node, signal.SIGKILL)
+            killed = time.time()
+            select.select([task], [], [])
+            ended = time.time()
+            os.close(task)
+            event = self.await_task(job, "starting")
+            ordered = datetime.datetime.fromisoformat(event["time"]).timestamp()
+            job.send_signal(signal.SIGINT)
+            job.stdout.read()
+        return (ordered - killed) * 1e3, (ordered - ended) * 1e3
+
+    @staticmethod
+    def await_task(job, state):
+        for line in job.stdout:
+            event = json.loads(line)
+            if (event.get("event"), event.get("state")) == ("task", state):
+                return event
+        raise RuntimeError(f"the job's task never was {state}")
 
 
 class Relay(Cluster):
