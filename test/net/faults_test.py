@@ -235,7 +235,8 @@ class RestartTest(fleet.FleetTest):
             self.nodes[0], framework="none", argv=[sys.executable, WRITER, self.stop_file, self.writes],
             roles={"worker": {"count": 3, "ready": "started"}}, grace_s=self.GRACE_S,
             restart={"scope": "task", "on": "failure", "backoff_s": [0, 0], "max": 20},
-            success="all_workers", placement={"policy": "spread", "labels": {"run": "yes"}})
+            abort_grace_s=self.GRACE_S, success="all_workers",
+            placement={"policy": "spread", "labels": {"run": "yes"}})
         for task in WORKERS:
             job.wait_for(output(task, "^writing$"), f"{task} writes")
         return job
