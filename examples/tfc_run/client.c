@@ -12,7 +12,8 @@
 
 static void client_on_log(void *user, const tfc_log_entry *entry)
 {
-	const struct client *client = user;
+	struct client *client = user;
+	client->quiet_until_ns = 0; /* the entry says what is waited for */
 	if (client->output)
 		output_message(client->output, ERROR, "%s", entry->text);
 	else
@@ -69,19 +70,32 @@ void client_on_reply(void *user, const tfc_reply *reply)
 		die_without_memory();
 }
 
+void client_begin_wait(struct client *client)
+{
+	client->quiet_until_ns = now_ns() + QUIET_MS * 1000000ull;
+}
+
+int client_note_wait(struct client *client)
+{
+	uint64_t now = now_ns();
+	if (!client->quiet_until_ns)
+		return -1;
+	if (now < client->quiet_until_ns)
+		return (int)((client->quiet_until_ns - now) / 1000000) + 1;
+	complain("no response from %s for %u s; still waiting", client->options.address,
+		 QUIET_MS / 1000);
+	client->quiet_until_ns = 0;
+	return -1;
+}
+
 int client_await(struct client *client, int begun, struct response *response)
 {
 	if (begun < 0)
 		return complain("%s", tfc_ctx_error(client->ctx)->text);
-	uint64_t quiet_until = now_ns() + QUIET_MS * 1000000ull;
-	while (!response->has_arrived) {
-		bool is_quiet = now_ns() < quiet_until;
-		if (tfc_ctx_run(client->ctx, is_quiet ? QUIET_MS : -1) < 0)
+	client_begin_wait(client);
+	while (!response->has_arrived)
+		if (tfc_ctx_run(client->ctx, client_note_wait(client)) < 0)
 			return complain("%s", tfc_ctx_error(client->ctx)->text);
-		if (is_quiet && !response->has_arrived && now_ns() >= quiet_until)
-			complain("no response from %s for %u s; still waiting",
-				 client->options.address, QUIET_MS / 1000);
-	}
 	return response->code < 0 ? -1 : 0;
 }
 

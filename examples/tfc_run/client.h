@@ -14,7 +14,8 @@ struct client {
 	struct gateway_options options; /* filled by the command line */
 	tfc_ctx *ctx;
 	tfc_gateway *gateway;
-	struct output *output; /* receives the library's warnings; NULL: stderr */
+	struct output *output;   /* receives the library's warnings; NULL: stderr */
+	uint64_t quiet_until_ns; /* when client_note_wait prints; 0: it has, or waits for nothing */
 };
 
 /* 0, or -1 after an error message. Call client_end in every case. */
@@ -38,6 +39,11 @@ struct response {
 	char *text; /* freed by the caller */
 };
 void client_on_reply(void *user, const tfc_reply *reply);
+
+/* While a response is awaited: client_note_wait prints once that none has come for 3 s since
+ * client_begin_wait. It returns the milliseconds until it has something to print, or -1. */
+void client_begin_wait(struct client *client);
+int client_note_wait(struct client *client);
 
 /* Dispatches until the response has arrived; `begun` is what the request function returned. 0, or
  * -1 after an error message. */

@@ -410,6 +410,18 @@ bool job_wants_gpus(const tfc_job *job)
 	return is_wanted;
 }
 
+bool job_has_bundle(const tfc_job *job)
+{
+	char *text = NULL;
+	if (tfc_job_json(job, 0, &text) < 0)
+		die_without_memory();
+	json_t *root = json_loads(text, 0, NULL);
+	bool has_bundle = json_is_string(json_object_get(root, "bundle"));
+	json_decref(root);
+	tfc_free(text);
+	return has_bundle;
+}
+
 int job_options_make(const struct command_line *line, tfc_job **ret_job)
 {
 	tfc_error error = TFC_ERROR_INIT;

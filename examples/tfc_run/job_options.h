@@ -27,4 +27,7 @@ int job_options_make(const struct command_line *line, tfc_job **ret_job);
 /* Whether a role requests GPUs, which then have to be detected. */
 bool job_wants_gpus(const tfc_job *job);
 
+/* Whether the job has a bundle, which is packed and sent before the job. */
+bool job_has_bundle(const tfc_job *job);
+
 #endif

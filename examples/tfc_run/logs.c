@@ -69,8 +69,9 @@ static bool is_task_there(struct client *client, const struct follow_options *fo
 					  note_spec, &response, NULL);
 	if (begun < 0)
 		return true;
+	client_begin_wait(client);
 	while (!response.has_arrived)
-		if (tfc_ctx_run(client->ctx, -1) < 0)
+		if (tfc_ctx_run(client->ctx, client_note_wait(client)) < 0)
 			return true;
 	return response.code != TFC_ENOENT;
 }

@@ -52,9 +52,11 @@ static int print_id(const struct start *start)
 	return print_text(line);
 }
 
-/* A pending submit. On a terminal, the status line shows the progress of a long one. */
+/* A pending submit. On a terminal, a line shows the progress of a long one. */
 struct submit {
 	struct response response;
+	struct start *start;
+	bool shows_progress;
 	bool is_shown;
 	uint64_t show_ns; /* when that line is to be written next */
 	int signal;       /* the signal that interrupted it; 0: none */
@@ -66,7 +68,8 @@ struct submit {
 static void submit_on_progress(void *user, uint64_t sent, uint64_t total)
 {
 	struct submit *submit = user;
-	if (wall_ns() < submit->show_ns)
+	client_begin_wait(&submit->start->client);
+	if (!submit->shows_progress || wall_ns() < submit->show_ns)
 		return;
 	fprintf(stderr, "\rtfc_run: sending the bundle: %.1f of %.1f MB ", (double)sent / 1e6,
 		(double)total / 1e6);
@@ -101,15 +104,18 @@ static void cancel_on_signal(const struct start *start, struct submit *submit, t
 
 /* Dispatches until the response has arrived or a signal cancels the submit; client_await reports
  * the result. */
-static void await_submit(const struct start *start, struct submit *submit, tfc_op *op)
+static void await_submit(struct start *start, struct submit *submit, tfc_op *op)
 {
 	struct pollfd fds[] = {
 		{.fd = start->signals, .events = POLLIN},
 		{.fd = tfc_ctx_fd(start->client.ctx), .events = POLLIN},
 	};
 	int result = 0;
+	/* A bundle is packed first, for as long as that takes. */
+	if (!job_has_bundle(start->job))
+		client_begin_wait(&start->client);
 	while (!submit->response.has_arrived && result >= 0) {
-		poll(fds, 2, -1);
+		poll(fds, 2, client_note_wait(&start->client));
 		cancel_on_signal(start, submit, op);
 		result = tfc_ctx_dispatch(start->client.ctx, 0);
 	}
@@ -118,10 +124,11 @@ static void await_submit(const struct start *start, struct submit *submit, tfc_o
 /* 0, or the exit status after an error message. */
 static int submit_job(struct start *start)
 {
-	struct submit submit = {.show_ns = wall_ns() + SHOW_AFTER_NS};
+	struct submit submit = {.start = start, .show_ns = wall_ns() + SHOW_AFTER_NS};
 	tfc_submit_options options = TFC_SUBMIT_OPTIONS_INIT;
-	if (isatty(STDERR_FILENO) && !start->output.is_quiet && !start->output.is_json)
-		options.progress = submit_on_progress;
+	submit.shows_progress = isatty(STDERR_FILENO) && !start->output.is_quiet &&
+				!start->output.is_json;
+	options.progress = submit_on_progress;
 	tfc_op *op = NULL;
 	int begun = tfc_gateway_submit(start->client.gateway, start->job, &options, submit_on_reply,
 				       &submit, &op);

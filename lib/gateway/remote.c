@@ -20,6 +20,7 @@
 #include "base/names.h"
 #include "base/strv.h"
 #include "cluster/record.h"
+#include "gateway/heartbeat.h"
 #include "gateway/home.h"
 #include "gateway/remote_request.h"
 #include "gateway/remote_sub.h"
@@ -48,7 +49,8 @@ struct remote_gateway {
 	bool was_up;
 	bool is_known; /* the node at the other end has responded to the hello */
 	struct tfc__rpc_call *hello;
-	size_t failed; /* addresses that failed in this round */
+	struct tfc__heartbeat heartbeat; /* while a subscription is open */
+	size_t failed;                   /* addresses that failed in this round */
 	uint32_t rounds;
 	struct tfc__buf tried; /* their errors */
 	struct tfc__timer redial;
@@ -87,6 +89,12 @@ static void fail_waiting(struct remote_gateway *gateway, const tfc_error *error)
 		tfc__remote_sub_down(tfc__container_of(link, tfc_sub, link), error);
 }
 
+static void begin_heartbeat(struct remote_gateway *gateway)
+{
+	if (gateway->is_up && !tfc__list_is_empty(&gateway->base.subs))
+		tfc__heartbeat_begin(&gateway->heartbeat, tfc__peer_rpc(gateway->peer));
+}
+
 static void serve_waiting(struct remote_gateway *gateway)
 {
 	struct tfc__rpc *rpc = tfc__peer_rpc(gateway->peer);
@@ -101,6 +109,7 @@ static void serve_waiting(struct remote_gateway *gateway)
 	}
 	TFC__LIST_EACH (link, &gateway->base.subs)
 		tfc__remote_sub_up(tfc__container_of(link, tfc_sub, link), rpc);
+	begin_heartbeat(gateway);
 }
 
 static void remote_gateway_connect(struct remote_gateway *gateway)
@@ -172,6 +181,7 @@ static void remote_gateway_disconnect(struct remote_gateway *gateway)
 	if (gateway->hello)
 		tfc__rpc_drop(gateway->hello);
 	gateway->hello = NULL;
+	tfc__heartbeat_end(&gateway->heartbeat);
 	tfc__peer_close(gateway->peer);
 	gateway->peer = NULL;
 	gateway->is_up = gateway->is_known = false;
@@ -253,6 +263,36 @@ static void remote_gateway_on_redial(struct tfc__timer *timer)
 	struct remote_gateway *gateway = tfc__container_of(timer, struct remote_gateway, redial);
 	if (!gateway->peer)
 		remote_gateway_dial(gateway);
+}
+
+/* ---- heartbeats */
+
+static bool heartbeat_is_needed(struct tfc__heartbeat *heartbeat)
+{
+	struct remote_gateway *gateway = tfc__container_of(heartbeat, struct remote_gateway,
+							   heartbeat);
+	TFC__LIST_EACH (link, &gateway->base.subs)
+		if (tfc__remote_sub_is_open(tfc__container_of(link, tfc_sub, link)))
+			return true;
+	return false;
+}
+
+static void heartbeat_on_change(struct tfc__heartbeat *heartbeat)
+{
+	struct remote_gateway *gateway = tfc__container_of(heartbeat, struct remote_gateway,
+							   heartbeat);
+	tfc_error silent = TFC_ERROR_INIT;
+	tfc__fail(&silent, TFC_ETIMEDOUT, "gateway", 0, "no response from %s%s for %u s",
+		  heartbeat->node[0] ? "node " : "",
+		  heartbeat->node[0] ? heartbeat->node : gateway->addresses.items[gateway->at],
+		  TFC__SILENT_S);
+	TFC__LIST_EACH (link, &gateway->base.subs) {
+		tfc_sub *sub = tfc__container_of(link, tfc_sub, link);
+		if (heartbeat->is_silent)
+			tfc__remote_sub_set_silent(sub, heartbeat->node, &silent);
+		else
+			tfc__remote_sub_set_responding(sub);
+	}
 }
 
 /* ---- hello */
@@ -410,6 +450,7 @@ static void remote_gateway_find_route(struct tfc__route *route, struct tfc__remo
 		tfc__remote_sub_begin(sub, tfc__peer_rpc(gateway->peer), job);
 	else
 		remote_gateway_connect(gateway);
+	begin_heartbeat(gateway);
 }
 
 static int remote_gateway_subscribe(tfc_gateway *gateway, const char *job,
@@ -481,6 +522,9 @@ int tfc__remote_gateway_new(tfc_ctx *ctx, const tfc_gateway_options *options, tf
 	tfc__gateway_init(&gateway->base, ctx, &ops);
 	tfc__list_init(&gateway->remote_requests);
 	tfc__timer_init(&gateway->redial, ctx, remote_gateway_on_redial);
+	tfc__heartbeat_init(&gateway->heartbeat, ctx);
+	gateway->heartbeat.is_needed = heartbeat_is_needed;
+	gateway->heartbeat.changed = heartbeat_on_change;
 	gateway->connect_ms = options->connect_ms;
 	gateway->reconnect_ms = options->reconnect_ms ? options->reconnect_ms : RECONNECT_MS;
 	gateway->homes.ctx = ctx;

@@ -58,12 +58,14 @@ struct tfc__remote_sub {
 	uint64_t lost_since; /* 0: it is connected */
 	bool is_wait_logged;
 	bool wants_reconnects;
+	bool is_silent;         /* the call is open, but its node does not respond */
 	bool is_wait_due;       /* RECONNECTING is reported next, about `error` */
 	bool is_wait_reported;  /* ... and RECONNECTED was not */
 	bool is_established;    /* items arrive again */
 	int32_t wait_code;      /* of the error reported last */
 	uint64_t waiting_since; /* the node at the other end waits; 0: it does not */
 	char node[128];         /* the node that has the job; "": not known */
+	char silent_node[64];   /* the node at the other end; "": not known */
 	bool was_up;
 	bool is_unreadable;  /* the last event could not be read; none was reported since */
 	bool is_stream_over; /* the stream ended without an error: END is among the items */
@@ -110,22 +112,35 @@ static void remote_sub_count_held(struct tfc__remote_sub *sub)
 			 tfc__place_bytes(&sub->place) + tfc__watch_position_bytes(&sub->position);
 }
 
+/* What the subscription cannot do, for how long it waits at most, and why. */
+#define WAIT_TEXT (sizeof(((tfc_error *)NULL)->text) + 256)
+static void remote_sub_wait_text(const struct tfc__remote_sub *sub, uint64_t patience, char *text,
+				 size_t size)
+{
+	char what[96];
+	if (sub->is_watch)
+		snprintf(what, sizeof(what), "cannot watch the jobs");
+	else
+		snprintf(what, sizeof(what), "cannot follow job %.60s", sub->job);
+	if (sub->is_silent)
+		snprintf(text, size, "%s: %s; still waiting", what, sub->error.text);
+	else
+		snprintf(text, size, "%s; retrying for %llu s at most: %s", what,
+			 (unsigned long long)((patience + TFC__SECOND - 1) / TFC__SECOND),
+			 sub->error.text);
+}
+
 /* Logs for the host of this gateway. With is_bare the events are forwarded to a client, whose own
  * gateway logs the wait. */
 static void remote_sub_log_wait(struct tfc__remote_sub *sub, uint64_t now, uint64_t patience)
 {
+	char text[WAIT_TEXT];
 	if (sub->is_bare || sub->wants_reconnects || sub->is_wait_logged ||
 	    now < sub->lost_since + TFC__QUIET_NS)
 		return;
 	sub->is_wait_logged = true;
-	if (sub->is_watch)
-		tfc__log(sub->base.ctx, TFC_LOG_WARNING, "gateway", "",
-			 "cannot watch the jobs; retrying for %u s at most: %s",
-			 (unsigned)(patience / TFC__SECOND), sub->error.text);
-	else
-		tfc__log(sub->base.ctx, TFC_LOG_WARNING, "gateway", "",
-			 "cannot follow job %.60s; retrying for %u s at most: %s", sub->job,
-			 (unsigned)(patience / TFC__SECOND), sub->error.text);
+	remote_sub_wait_text(sub, patience, text, sizeof(text));
+	tfc__log(sub->base.ctx, TFC_LOG_WARNING, "gateway", "", "%s", text);
 }
 
 /* Names the node that cannot be reached, where it is known. */
@@ -150,6 +165,7 @@ static void remote_sub_retry_later(struct tfc__remote_sub *sub, const tfc_error 
 {
 	uint64_t now = tfc__now();
 	uint64_t patience = sub->route->patience_ms * TFC__MS;
+	sub->is_silent = false;
 	if (!sub->lost_since)
 		sub->lost_since = sub->waiting_since ? sub->waiting_since : now;
 	if (why->code == TFC_ENOENT && sub->was_up && patience > UNKNOWN_PATIENCE)
@@ -358,10 +374,8 @@ static void remote_sub_report_own_wait(struct tfc__remote_sub *sub)
 {
 	uint64_t patience = sub->route->patience_ms * TFC__MS;
 	uint64_t waited = tfc__now() - sub->lost_since;
-	uint64_t left = waited < patience ? patience - waited + TFC__SECOND - 1 : 0;
-	char text[sizeof(sub->error.text) + 128];
-	snprintf(text, sizeof(text), "cannot follow job %.60s; retrying for %llu s at most: %s",
-		 sub->job, (unsigned long long)(left / TFC__SECOND), sub->error.text);
+	char text[WAIT_TEXT];
+	remote_sub_wait_text(sub, waited < patience ? patience - waited : 0, text, sizeof(text));
 	sub->is_wait_due = false;
 	sub->event = (struct tfc__sub_event){
 		.event = TFC__EVENT_INIT,
@@ -373,7 +387,7 @@ static void remote_sub_report_own_wait(struct tfc__remote_sub *sub)
 	sub->event.event.kind = TFC_EVENT_RECONNECTING;
 	sub->event.event.time_ns = tfc__wall();
 	sub->event.event.error_code = sub->error.code;
-	sub->event.event.node = sub->node;
+	sub->event.event.node = sub->is_silent ? sub->silent_node : sub->node;
 	sub->event.event.text = text;
 	remote_sub_report_wait(sub, &sub->event.event);
 }
@@ -384,7 +398,7 @@ static bool remote_sub_report_back(struct tfc__remote_sub *sub)
 	tfc_event event = TFC__EVENT_INIT;
 	char text[128];
 	bool was_reported = sub->is_wait_reported;
-	sub->is_wait_reported = sub->is_established = false;
+	sub->is_wait_reported = sub->is_established = sub->is_silent = false;
 	sub->waiting_since = 0;
 	if (!was_reported || sub->is_bare)
 		return false;
@@ -541,6 +555,39 @@ void tfc__remote_sub_down(tfc_sub *base, const tfc_error *error)
 	struct tfc__remote_sub *sub = remote_sub_of(base);
 	if (sub->is_finding)
 		tfc__remote_sub_failed(sub, error);
+}
+
+bool tfc__remote_sub_is_open(const tfc_sub *base)
+{
+	return tfc__container_of(base, struct tfc__remote_sub, base)->call != NULL;
+}
+
+void tfc__remote_sub_set_silent(tfc_sub *base, const char *node, const tfc_error *error)
+{
+	struct tfc__remote_sub *sub = remote_sub_of(base);
+	char text[WAIT_TEXT];
+	if (!sub->call || sub->is_wait_reported)
+		return;
+	sub->is_silent = true;
+	sub->error = *error;
+	snprintf(sub->silent_node, sizeof(sub->silent_node), "%s", node);
+	if (sub->wants_reconnects) {
+		sub->is_wait_due = true;
+		tfc__sub_wake(base);
+		return;
+	}
+	remote_sub_wait_text(sub, 0, text, sizeof(text));
+	tfc__log(base->ctx, TFC_LOG_WARNING, "gateway", "", "%s", text);
+}
+
+void tfc__remote_sub_set_responding(tfc_sub *base)
+{
+	struct tfc__remote_sub *sub = remote_sub_of(base);
+	if (!sub->is_silent)
+		return;
+	sub->is_silent = sub->is_wait_due = false;
+	sub->is_established = true; /* reports RECONNECTED */
+	tfc__sub_wake(base);
 }
 
 void tfc__remote_sub_set_slot(struct tfc__remote_sub *sub, void *slot)

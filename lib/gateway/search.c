@@ -123,8 +123,9 @@ static int search_fail(const struct tfc__search *search, tfc_error *error)
 							    : search->self);
 	if (search->unreachable.len)
 		return tfc__fail(error, TFC_ELOST, "gateway", 0,
-				 "job \"%.60s\" not found; unreachable nodes: %.120s", search->job,
-				 search->unreachable.data);
+				 "job \"%.60s\" not found; it may be a job of a node that is "
+				 "unreachable: %.120s",
+				 search->job, search->unreachable.data);
 	return tfc__fail(error, TFC_ENOENT, "gateway", 0, "job \"%.60s\" not found", search->job);
 }
 

@@ -315,6 +315,7 @@ void tfc__rpc_feed(struct tfc__rpc *rpc, const void *data, size_t len)
 		return;
 	rpc->holds++;
 	rpc->feeding = len;
+	rpc->received++;
 	int code = rpc_parse_and_handle(rpc, data, len, &error);
 	if (code < 0 && !rpc->is_closed && !rpc->is_broken) {
 		rpc->is_broken = true;
@@ -381,6 +382,11 @@ void tfc__rpc_close(struct tfc__rpc *rpc, const tfc_error *why)
 bool tfc__rpc_is_exposed(const struct tfc__rpc *rpc)
 {
 	return rpc->ops->is_exposed && rpc->ops->is_exposed(rpc->user);
+}
+
+uint64_t tfc__rpc_received(const struct tfc__rpc *rpc)
+{
+	return rpc->received;
 }
 
 uint32_t tfc__rpc_peer_version(const struct tfc__rpc *rpc)

@@ -175,6 +175,9 @@ struct tfc__rpc *tfc__rpc_of(const struct tfc__rpc_request *request);
 /* The version of the other end's library, as tfc_version; 0: it did not name one. */
 uint32_t tfc__rpc_peer_version(const struct tfc__rpc *rpc);
 
+/* The number of messages that were received: if it grows, the other end is alive. */
+uint64_t tfc__rpc_received(const struct tfc__rpc *rpc);
+
 /* Whether third parties can read the traffic: secrets must then not be sent. */
 bool tfc__rpc_is_exposed(const struct tfc__rpc *rpc);
 

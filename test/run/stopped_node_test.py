@@ -1,0 +1,150 @@
+"""A node that was stopped (SIGSTOP) keeps its connections open and says nothing: its clients do."""
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import time
+
+import clients_test
+import harness
+import status_line_test
+
+LOOP = "echo up; while :; do sleep 0.05; done"
+
+
+class StoppedTest(clients_test.ClientsTest):
+    @contextlib.contextmanager
+    def stopped(self, name):
+        self.nodes[name].process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.nodes[name].process.send_signal(signal.SIGCONT)
+
+    def stop_job(self, job):
+        self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
+
+
+class FollowTest(StoppedTest, status_line_test.Screen):
+    names = "a"
+
+    def test_followers_say_that_it_is_silent_and_that_it_responds(self):
+        job = self.start_job(LOOP)
+        runs = [self.begin("attach", job), self.begin("logs", "-f", job),
+                self.begin("start", "--framework", "none", "--", "sh", "-c", LOOP)]
+        for run in runs:
+            run.await_output("up")
+        printed = [bytes(run.out) for run in runs]
+        with self.stopped("a"):
+            for run in runs:
+                run.await_output("^tfc_run: cannot follow job [0-9a-f]{16}: no response from (node a|unix:.*node.sock) "
+                                 "for 3 s; still waiting\n$", "err")
+        for run in runs:
+            run.await_output("\ntfc_run: following job [0-9a-f]{16} again\n", "err")
+        self.assertEqual([bytes(run.out) for run in runs], printed)
+        for each in (job, runs[2].lines()[0]):
+            self.stop_job(each)
+        self.assertEqual([run.end().status for run in runs], [143, 0, 143])
+
+    def test_json_has_the_events(self):
+        job = self.start_job(LOOP)
+        run = self.begin("attach", job, "--json")
+        run.await_output('"text":"up"')
+        with self.stopped("a"):
+            run.await_output(f'"event":"reconnecting","job":"{job}",.*"reason":"TFC_ETIMEDOUT",'
+                             '"text":"cannot follow .*: no response from .* for 3 s; still waiting"')
+        run.await_output(f'"event":"reconnected","job":"{job}"')
+        self.stop_job(job)
+        run.end()
+
+    def test_a_terminal_shows_for_how_long(self):
+        job = self.start_job(LOOP)
+        run = self.begin("attach", job, on_terminal=True)
+        self.await_status(run, r"running: worker 1 of 1 ready  \d+ s")
+        with self.stopped("a"):
+            self.await_status(run, r"reconnecting to (node a|unix:.*/node.sock)  [1-9] s")
+        self.await_status(run, r"running: worker 1 of 1 ready  \d+ s")
+        with self.stopped("a"):  # which has responded to a heartbeat, so its name is known
+            self.await_status(run, r"reconnecting to node a  [1-9] s")
+        self.await_status(run, r"running: worker 1 of 1 ready  \d+ s")
+        self.stop_job(job)
+        run.end()
+
+    def test_a_node_that_is_killed_while_it_is_silent(self):
+        job = self.start_job(LOOP, "--restart-on", "failure")
+        run = self.begin("attach", job)
+        run.await_output("up")
+        with self.stopped("a"):
+            run.await_output("still waiting\n", "err")
+            self.nodes["a"].process.kill()
+            self.nodes["a"].end()
+            run.await_output("retrying for 300 s at most: cannot reach a gateway: ", "err")
+            self.nodes["a"] = self.node("a")
+        run.await_output("following job .* again\n", "err")
+        self.assertEqual(run.err.count(b"again"), 1)
+        self.stop_job(job)
+        run.end()
+
+    def test_a_node_without_followers_gets_no_heartbeats(self):
+        job = self.start_job(LOOP.replace("sleep 0.05", "sleep 600"))
+        run = self.begin("attach", job, on_terminal=True)
+        self.await_status(run, r"running: worker 1 of 1 ready  \d s")
+        followed = self.wake_ups_in(6)
+        os.write(run.master, b"\x03")
+        run.end()
+        idle = self.wake_ups_in(6)
+        self.assertGreaterEqual(followed, 2)
+        self.assertLess(idle, 2)
+        self.stop_job(job)
+
+    def wake_ups_in(self, seconds):
+        """Of the node; the time is what is measured."""
+        status = pathlib.Path(f"/proc/{self.nodes['a'].process.pid}/status")
+
+        def count():
+            return int(re.search(r"\nvoluntary_ctxt_switches:\s+(\d+)", status.read_text()).group(1))
+        before = count()
+        time.sleep(seconds)
+        return count() - before
+
+    def test_start_says_that_it_waits(self):
+        with self.stopped("a"):
+            run = self.begin("start", "--framework", "none", "--", "true")
+            run.await_output("^tfc_run: no response from unix:.*/state-a/node.sock for 3 s; still waiting\n$", "err")
+        self.assertEqual(run.end().status, 0)
+
+    def test_logs_of_a_task_says_that_it_waits(self):
+        job = self.start_job("echo up")
+        self.ask("attach", job)
+        with self.stopped("a"):
+            run = self.begin("logs", job, "worker/0")
+            run.await_output("^tfc_run: no response from unix:.*/state-a/node.sock for 3 s; still waiting\n$", "err")
+        self.assertEqual((run.end().status, run.lines()), (0, ["[worker/0] up"]))
+
+
+class DownTest(StoppedTest):
+    names = "ab"
+
+    def test_who_attaches_to_a_job_of_a_node_that_is_down(self):
+        job = self.start_job(LOOP, "--restart-on", "failure")
+        self.await_ready(job)
+        self.nodes["a"].process.kill()
+        self.nodes["a"].end()
+        self.await_state(self.nodes["b"], "a", "down")
+        why = f'job "{job}" not found; it may be a job of a node that is unreachable: a'
+        for command in ("describe", "stop", "rm"):
+            self.assert_said(self.ask(command, job, at="b"), f"{why}$")
+        runs = [self.begin("attach", job, at="b"), self.begin("logs", "-f", job, at="b")]
+        for run in runs:
+            run.await_output(f"^tfc_run: cannot follow job {job}; retrying for 600 s at most: {why}\n$", "err")
+        self.nodes["a"] = self.node("a")
+        for run in runs:
+            run.await_output("up")
+            run.await_output(f"\ntfc_run: following job {job} again\n", "err")
+        self.stop_job(job)
+        self.assertEqual([run.end().status for run in runs], [143, 0])
+
+
+if __name__ == "__main__":
+    harness.main()
