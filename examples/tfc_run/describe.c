@@ -28,14 +28,27 @@ static void unreachable_text(const tfc_job_info *job, const tfc_job_task *task, 
 	snprintf(text, size, ", node unreachable for %s", duration);
 }
 
+/* "-", "2GiB", or "2GiB, not enforced" if the task runs without this limit. */
+#define MEMORY_LIMIT_SIZE (MEMORY_SIZE + 16)
+static void memory_limit_text(const tfc_job_task *task, char text[MEMORY_LIMIT_SIZE])
+{
+	char limit[MEMORY_SIZE];
+	bool is_unlimited = task->started_ns && !task->is_memory_limited;
+	memory_text(task->memory_limit, limit);
+	snprintf(text, MEMORY_LIMIT_SIZE, "%s%s", task->memory_limit ? limit : "-",
+		 task->memory_limit && is_unlimited ? ", not enforced" : "");
+}
+
 static void describe_tasks(const tfc_job_info *job, struct text *text)
 {
-	static const char *const heads[] = {"TASK",          "NODE",         "ADDRESS",
-					    "PID",           "ATTEMPT",      "STATE",
-					    "RESTARTS LEFT", "STALLS AFTER", NULL};
+	static const char *const heads[] = {"TASK",          "NODE",
+					    "ADDRESS",       "PID",
+					    "ATTEMPT",       "STATE",
+					    "RESTARTS LEFT", "STALLS AFTER",
+					    "MEMORY LIMIT",  NULL};
 	struct table table;
 	const tfc_job_task *task;
-	char unreachable[64];
+	char unreachable[64], limit[MEMORY_LIMIT_SIZE];
 	table_begin(&table, heads);
 	for (uint32_t i = 0; (task = tfc_job_info_task(job, i)); i++) {
 		unreachable_text(job, task, unreachable, sizeof(unreachable));
@@ -49,6 +62,8 @@ static void describe_tasks(const tfc_job_info *job, struct text *text)
 		table_add(&table, task->restarts_left == UINT32_MAX ? "-" : "%u",
 			  task->restarts_left);
 		table_add(&table, task->stall_ms ? "%.7g s" : "-", (double)task->stall_ms / 1e3);
+		memory_limit_text(task, limit);
+		table_add(&table, "%s", limit);
 	}
 	char *lines = table_end(&table);
 	text_add(text, "\n%s", lines);

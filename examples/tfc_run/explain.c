@@ -7,6 +7,7 @@
 #include <tfcluster/tfcluster.h>
 
 #include "output.h"
+#include "table.h"
 #include "tfc_run.h"
 
 /* In the form $'...', which bash parses. */
@@ -55,7 +56,7 @@ static void print_word(const char *word)
 
 static void print_plan(const tfc_task_plan *plan)
 {
-	char *cwd = printable(plan->cwd, "");
+	char limit[MEMORY_SIZE], *cwd = printable(plan->cwd, "");
 	printf("%s/%u on %s%s%s\n", plan->task_type, plan->task_index, plan->node,
 	       *plan->address ? ", " : ", no port", plan->address);
 	printf("  cwd:  %s\n  argv:", cwd);
@@ -66,6 +67,11 @@ static void print_plan(const tfc_task_plan *plan)
 	}
 	if (plan->stall_ms)
 		printf("\n  stall: after %.7g s without output", plan->stall_ms / 1e3);
+	if (plan->memory_limit) {
+		memory_text(plan->memory_limit, limit);
+		printf("\n  memory limit: %s%s", limit,
+		       plan->is_memory_limit_required ? "" : ", if the node can enforce it");
+	}
 	printf("\n  env:  %u variables as in this environment, and\n", plan->inherited_count);
 	for (const char *const *pair = plan->env; *pair; pair++) {
 		char *shown = printable(*pair, "");

@@ -67,6 +67,9 @@ static int plan_task(struct agent_task *task, const struct tfc__agent_place *pla
 		.port = task->port,
 		.cwd = cwd,
 		.stall_ms = tfc__stall_ms(task),
+		.memory_limit = tfc__role_memory_limit(task->role),
+		.is_memory_limit_required = task->role->memory_limit &&
+					    task->role->memory_limit != TFC__NO_LIMIT,
 	};
 	task->attempt = task->generation = 1;
 	int code = cwd ? tfc__render_argv(task, spec, &argv, task->error)

@@ -145,7 +145,8 @@ struct tfc__task_event tfc__agent_process_event(const tfc_process_event *process
 	struct tfc__task_event event = {.kind = TFC__AGENT_STARTED,
 					.process = process->kind,
 					.pid = process->pid,
-					.isolation = process->isolation};
+					.isolation = process->isolation,
+					.memory_limit = process->memory_limit};
 	if (process->kind != TFC_PROCESS_EXITED)
 		return event;
 	event.kind = TFC__AGENT_EXITED;

@@ -89,9 +89,7 @@ void tfc__limits_fill(const struct agent_task *task, tfc_process_limits *limits,
 	limits->rlimits = rlimits;
 	limits->rlimit_count = role->rlimits.count;
 	limits->nice = role->nice;
-	limits->memory_bytes = role->memory_limit ? role->memory_limit : role->memory;
-	if (role->memory_limit == TFC__NO_LIMIT)
-		limits->memory_bytes = 0;
+	limits->memory_bytes = tfc__role_memory_limit(role);
 	if (!role->memory_limit)
 		limits->flags |= TFC_LIMIT_MEMORY_IF_POSSIBLE;
 	limits->cpu_milli = (uint32_t)(role->cpus * 1000 + 0.5);

@@ -88,7 +88,7 @@ enum tfc__task_event_kind {
 	 * (how many of the job's tasks got none: the first such event ends the job), ports,
 	 * is_lasting */
 	TFC__AGENT_HOLD_FAILED = 2,
-	TFC__AGENT_STARTED = 3,   /* the attempt's program runs: pid, isolation */
+	TFC__AGENT_STARTED = 3,   /* the program runs: pid, isolation, memory_limit */
 	TFC__AGENT_READY = 4,     /* the task's own listener was found, the bind window is closed */
 	TFC__AGENT_EXITED = 5,    /* end; text; pid, isolation */
 	TFC__AGENT_REFUSED = 6,   /* the attempt could not be started: text */
@@ -134,7 +134,8 @@ struct tfc__task_event {
 	bool is_lasting; /* the missing ports are not held by another job that might release them */
 	uint32_t process; /* of STARTED and EXITED: enum tfc_process_event_kind; else 0 */
 	int32_t pid;
-	uint32_t isolation; /* enum tfc_isolation in effect */
+	uint32_t isolation;    /* enum tfc_isolation in effect */
+	uint64_t memory_limit; /* STARTED: bytes, in force; 0: none */
 	struct tfc__attempt_end end;
 	uint32_t silent_ms;
 	enum tfc__activity activity;

@@ -173,7 +173,10 @@ static void journal_update_task(struct tfc__journal *journal,
 	task->attempt = entry->attempt;
 	task->generation = entry->generation;
 	task->pid = is_end ? 0 : entry->pid;
-	task->isolation = entry->isolation ? entry->isolation : task->isolation;
+	if (entry->isolation) { /* it has started */
+		task->isolation = entry->isolation;
+		task->memory_limit = entry->memory_limit;
+	}
 	task->is_done = entry->task_state == TFC_TASK_EXITED && entry->end.status == 0 &&
 			entry->end.reason == TFC_EXIT_CODE;
 	task->last_end = is_end ? journal->count + 1 : task->last_end;

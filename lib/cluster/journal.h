@@ -26,8 +26,9 @@ struct tfc__journal_entry {
 	uint32_t task_state;
 	int32_t pid;
 	uint32_t reason;
-	uint32_t isolation; /* TASK that has started: enum tfc_isolation */
-	uint64_t time_ns;   /* CLOCK_REALTIME */
+	uint32_t isolation;    /* TASK that has started: enum tfc_isolation */
+	uint64_t memory_limit; /* ... the limit in force, bytes; 0: none */
+	uint64_t time_ns;      /* CLOCK_REALTIME */
 	/* TASK in a terminal state. Its log_end is UINT64_MAX if that is unknown: the task was lost
 	 * and its output ends where its log ends. Stored are reason, status, usage, log_end and
 	 * log_gap; time_ns is on the core's clock. JOB and END have only the status. */
@@ -54,8 +55,9 @@ struct tfc__journal_task {
 	uint32_t state;
 	uint32_t attempt;
 	uint32_t generation;
-	int32_t pid;         /* of a running attempt, else 0 */
-	uint32_t isolation;  /* of the last attempt that started */
+	int32_t pid;        /* of a running attempt, else 0 */
+	uint32_t isolation; /* this and the next: of the last attempt that started */
+	uint64_t memory_limit;
 	uint64_t started_ns; /* CLOCK_REALTIME when the attempt's program ran first; 0: not yet */
 	bool is_done;        /* the last attempt ended by itself with exit code 0 */
 	uint32_t last_end;   /* number of the entry that ended the latest attempt, + 1 */

@@ -20,6 +20,7 @@ static const struct tfc__field entry_rows[] = {
 	ENTRY("s", TFC__INT, end.status, TFC__V0_2),
 	ENTRY("x", TFC__UINT, end.reason, TFC__V0_2),
 	ENTRY("i", TFC__UINT, isolation, TFC__V0_2),
+	ENTRY("ml", TFC__UINT, memory_limit, TFC__V0_3),
 	ENTRY("at", TFC__UINT, time_ns, TFC__V0_2),
 	ENTRY("le", TFC__UINT, end.log_end, TFC__V0_2),
 	ENTRY("lg", TFC__UINT, end.log_gap, TFC__V0_2),

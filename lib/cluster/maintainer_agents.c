@@ -192,6 +192,7 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported
 		break;
 	case TFC__AGENT_STARTED:
 		seen->started_ns = tfc__now();
+		seen->memory_limit = event.memory_limit;
 		free(seen->error_line);
 		seen->error_line = NULL;
 		break;

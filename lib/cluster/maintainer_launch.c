@@ -84,6 +84,7 @@ static void order_launch(struct tfc__maintainer *maintainer, uint32_t task)
 	tfc__list_remove(&seen->launch.link);
 	seen->pid = 0;
 	seen->isolation = 0;
+	seen->memory_limit = 0;
 	seen->started_ns = 0;
 	seen->is_stopped = false;
 	int code = tfc__journal_promise(maintainer->journal, maintainer->task_count);

@@ -21,6 +21,7 @@ static void entry_add_task(const struct tfc__maintainer *maintainer,
 	entry->address = seen->address;
 	entry->pid = has_run ? seen->pid : 0;
 	entry->isolation = has_run ? seen->isolation : 0;
+	entry->memory_limit = has_run ? seen->memory_limit : 0;
 	if (!tfc__task_state_is_terminal(action->state))
 		return;
 	bool is_end_known = seen->link && !seen->link->is_lost;

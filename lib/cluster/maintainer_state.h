@@ -61,10 +61,11 @@ struct seen {
 	char *address;                    /* NULL: none */
 	int32_t pid;
 	uint32_t isolation;
-	uint64_t started_ns; /* tfc__now */
-	bool is_stopped;     /* the maintainer has stopped or signaled it */
-	char *error_line;    /* of the latest attempt that failed; NULL: none is known */
-	uint64_t log_end;    /* where the task's log on this node ends; 0: it has none */
+	uint64_t memory_limit; /* in force; 0: none */
+	uint64_t started_ns;   /* tfc__now */
+	bool is_stopped;       /* the maintainer has stopped or signaled it */
+	char *error_line;      /* of the latest attempt that failed; NULL: none is known */
+	uint64_t log_end;      /* where the task's log on this node ends; 0: it has none */
 	/* A PLACE for this task alone, in the maintainer's placings until it has a response; and
 	 * its number. */
 	struct tfc__link placing;

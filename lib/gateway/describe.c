@@ -138,6 +138,8 @@ static void describe_task(const struct tfc__record *record, uint32_t number, str
 	const struct tfc__role *role = tfc__job_task_role(record->job, number, &info.task_index);
 	info.task_type = role->name;
 	info.stall_ms = tfc__role_stall_ms(record->job, role);
+	info.memory_limit = tfc__role_memory_limit(role);
+	info.is_memory_limited = task->memory_limit != 0;
 	if (maintainer && !record->is_ended)
 		info.restarts_left = tfc__core_budget_left(tfc__maintainer_core(maintainer), number,
 							   tfc__now());

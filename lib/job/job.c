@@ -153,6 +153,13 @@ uint32_t tfc__role_stall_ms(const tfc_job *job, const struct tfc__role *role)
 	return seconds * 1000 < 1 ? 1 : seconds < 4e6 ? (uint32_t)(seconds * 1000) : UINT32_MAX;
 }
 
+uint64_t tfc__role_memory_limit(const struct tfc__role *role)
+{
+	if (role->memory_limit == TFC__NO_LIMIT)
+		return 0;
+	return role->memory_limit ? role->memory_limit : role->memory;
+}
+
 const char *const tfc__role_names[] = {"chief",       "worker", "ps", "evaluator",
 				       "tensorboard", "driver", NULL};
 

@@ -166,6 +166,10 @@ bool tfc__role_is_ready_on_listen(const tfc_job *job, const struct tfc__role *ro
  */
 uint32_t tfc__role_stall_ms(const tfc_job *job, const struct tfc__role *role);
 
+/* The bytes that a task may use, by memory_limit or, with auto, the reserved memory; 0: no limit.
+ */
+uint64_t tfc__role_memory_limit(const struct tfc__role *role);
+
 /* Tasks are numbered across the roles, in order. The number of tasks; tfc__job_task_role returns
  * the role of a task. */
 uint32_t tfc__job_task_count(const tfc_job *job);

@@ -121,7 +121,8 @@ static const struct tfc__field process_rows[] = {
 	EVENT("rss_kib", TFC__UINT, end.max_rss_kib, TFC__V0_2),
 	EVENT("log_gap", TFC__UINT, end.log_gap, TFC__V0_2),
 	EVENT("isolation", TFC__UINT, isolation, TFC__V0_2),
-	EVENT("memory_limit", TFC__UINT, end.memory_limit, TFC__V0_3),
+	EVENT("memory_limit", TFC__UINT, memory_limit, TFC__V0_3),
+	EVENT("memory_limit_reached", TFC__UINT, end.memory_limit, TFC__V0_3),
 };
 static const struct tfc__fields process_fields = TFC__FIELDS(process_rows, struct tfc__task_event,
 							     NULL);

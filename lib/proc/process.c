@@ -131,6 +131,7 @@ static void process_report_started(tfc_process *process, const struct tfc__repor
 				   .pid = report->pid,
 				   .time_ns = report->time_ns,
 				   .isolation = report->isolation,
+				   .memory_limit = *text ? 0 : (uint64_t)report->requested,
 				   .text = text};
 	process->pid = report->pid;
 	process->shim = report->shim;

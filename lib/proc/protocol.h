@@ -185,7 +185,8 @@ struct tfc__report {
 			      applied if possible is not, with its errno in `status`, else NONE */
 	uint32_t oom;      /* EXITED: enum tfc__oom */
 	uint32_t resource; /* NOT_STARTED, a limit: RLIMIT_..., */
-	int64_t requested; /* the value that was requested, -1: unlimited; OOM_LIMIT: the limit; */
+	int64_t requested; /* the value that was requested, -1: unlimited; STARTED, OOM_LIMIT:
+			      the memory limit; */
 	int64_t allowed;   /* and the present hard limit */
 	/* STALLED: time since the last sign of life; SUSPENDED, CONTINUED: how long the task was
 	 * suspended; EXITED, LOST: length of the lease that ended, 0: another reason */

@@ -97,6 +97,7 @@ static void receive(void *user, const tfc_process_event *event)
 		task->is_started = true;
 		task->pid = event->pid;
 		snprintf(task->started_text, sizeof(task->started_text), "%s", event->text);
+		task->started_memory_limit = event->memory_limit;
 		return;
 	}
 	if (event->kind >= TFC_PROCESS_STALLED && event->kind <= TFC_PROCESS_CONTINUED) {

@@ -27,6 +27,7 @@ struct proc_task {
 	tfc_process_event end; /* a copy; its text is below */
 	char text[512];
 	char started_text[512];
+	uint64_t started_memory_limit;
 };
 
 /* As tfc_ctx_new, with the built helper programs. */

@@ -275,6 +275,7 @@ static void memory_that_cannot_be_limited_stops_no_task_that_permits_it(void **s
 	assert_true(task.is_started);
 	assert_int_equal(task.end.is_oom, !*task.started_text);
 	assert_int_equal(task.end.memory_limit, *task.started_text ? 0 : 16 << 20);
+	assert_int_equal(task.started_memory_limit, task.end.memory_limit);
 	proc_close(&task);
 
 	/* without a limit there is nothing to say */

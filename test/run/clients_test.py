@@ -160,9 +160,21 @@ class CommandsTest(ClientsTest):
         self.await_ready(job)
         text = self.ask("describe", job).out.decode()
         for pattern in (f"job +{job}", "state +running", r"maintainer +a \(epoch 1\)",
-                        "worker/0 +a +- +[0-9]+ +2 +ready +4 +7 s\n",
+                        "worker/0 +a +- +[0-9]+ +2 +ready +4 +7 s +-\n",
                         "Last failures:\n  worker/0#1 on a: worker/0 died of SIGKILL"):
             self.assertRegex(text, pattern)
+        self.ask("stop", "--kill", "--wait", job)
+
+    def test_describe_shows_the_memory_limit_and_whether_it_is_in_force(self):
+        job = self.start_job("exec sleep 100", "--memory", "100M")
+        self.await_ready(job)
+        task = self.describe(job)["tasks"][0]
+        self.assertEqual(task["memory_limit"], 100 << 20)
+        is_limited = task["memory_is_limited"]
+        if not is_limited:
+            self.nodes[task["node"]].await_output("memory is not limited to 104857600 bytes: ", "err")
+        text = self.ask("describe", job).out.decode()
+        self.assertRegex(text, "worker/0 .* 100MiB" + ("" if is_limited else ", not enforced") + "\n")
         self.ask("stop", "--kill", "--wait", job)
 
     def test_describe_shows_how_and_when_a_job_ended(self):

@@ -43,6 +43,18 @@ class ExplainTest(harness.RunTest):
         text = self.run_local("--explain", *job).out.decode()
         self.assertEqual(text.count("  stall: after 300 s without output\n"), 1)
 
+    def test_it_shows_the_memory_limit(self):
+        for args, limit, required, text in (
+                (["--memory", "2G"], 2 << 30, None, "2GiB, if the node can enforce it"),
+                (["--memory", "2G", "--memory-limit", "1536M"], 3 << 29, True, "1.5GiB"),
+                (["--memory", "2G", "--memory-limit", "false"], None, None, None), ([], None, None, None)):
+            with self.subTest(args=args):
+                task = self.plan(*args, "--", "true")["worker/0"]
+                self.assertEqual((task.get("memory_limit"), task.get("memory_limit_required")), (limit, required))
+                shown = [line for line in self.run_local("--explain", *args, "--", "true").lines()
+                         if line.startswith("  memory limit: ")]
+                self.assertEqual(shown, [f"  memory limit: {text}"] if text else [])
+
     def test_it_is_what_a_task_then_gets(self):
         args = ("--host", "127.0.0.1", "--ports", f"{self.first_port}-{self.first_port}",
                 "--env", "A=b", "--")

@@ -164,6 +164,7 @@ static void an_end_comes_with_its_process_on_the_reader_s_clock(void **state)
 		.process = TFC_PROCESS_EXITED,
 		.pid = 70000,
 		.isolation = TFC_ISOLATION_PIDNS,
+		.memory_limit = 5000000002u,
 		.end = {.reason = TFC_EXIT_SIGNAL,
 			.status = -9,
 			.is_oom = true,
@@ -192,6 +193,7 @@ static void an_end_comes_with_its_process_on_the_reader_s_clock(void **state)
 	assert_int_equal(event.process, TFC_PROCESS_EXITED);
 	assert_int_equal(event.pid, 70000);
 	assert_int_equal(event.isolation, TFC_ISOLATION_PIDNS);
+	assert_true(event.memory_limit == 5000000002u);
 	assert_int_equal(event.end.reason, TFC_EXIT_SIGNAL);
 	assert_int_equal(event.end.status, -9);
 	assert_true(event.end.is_oom);

@@ -211,7 +211,7 @@ int main(void)
 	launch_unmap(&launch);
 	shim.report.step = shim.memory_error ? TFC__STEP_MEMORY : TFC__STEP_NONE;
 	shim.report.status = shim.memory_error;
-	shim.report.requested = shim.memory_error ? shim.memory_limit : 0;
+	shim.report.requested = shim.memory_limit;
 	shim.report.pid = shim.task;
 	shim.report.isolation = shim.isolation;
 	shim.report.time_ns = tfc__wall();
