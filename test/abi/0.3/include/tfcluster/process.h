@@ -77,9 +77,9 @@ typedef struct tfc_process_event {
 	uint32_t isolation; /* enum tfc_isolation in effect, never AUTO; 0: it never started */
 	uint64_t log_gap; /* of log_dropped: bytes missing at the end of the log, where the disk had
 			     no room for a gap record: a reader of the log does not see the loss */
-	/* Bytes. STARTED: the memory limit in force; 0: none. EXITED with is_oom: the memory limit,
-	 * if the process and its descendants used more than that; 0: memory ran out otherwise, or
-	 * the kernel does not report it */
+	/* STARTED: the memory limit in force, in bytes; 0: none. EXITED with is_oom: the memory
+	 * limit, if the process and its descendants used more than that; 0: memory ran out
+	 * otherwise, or the kernel does not report it */
 	uint64_t memory_limit;
 } tfc_process_event;
 

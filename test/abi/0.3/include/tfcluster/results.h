@@ -122,8 +122,9 @@ typedef struct tfc_job_task {
 	/* The bytes that it may use: the job key memory_limit, or with "auto" the reserved memory;
 	 * 0: no limit. */
 	uint64_t memory_limit;
-	uint32_t is_memory_limited; /* 1: the limit is in force for its latest attempt */
-	uint32_t reserved;          /* 0 */
+	/* 1: the limit of memory_limit bytes is in force for its latest attempt */
+	uint32_t is_memory_limited;
+	uint32_t reserved; /* 0 */
 } tfc_job_task;
 
 /* A job. Of a damaged one only job, state, maintainer and text are known. */
@@ -226,8 +227,8 @@ typedef struct tfc_task_plan {
 	uint32_t inherited_count; /* variables that it has unchanged from the node */
 	uint64_t stall_ms;        /* as in tfc_job_task */
 	uint64_t memory_limit;    /* as in tfc_job_task, in bytes */
-	/* 1: where its node cannot limit memory, the task does not start; 0: it runs without a
-	 * limit */
+	/* 1: where its node cannot limit memory to these bytes, the task does not start; 0: it
+	 * runs without a limit */
 	uint32_t is_memory_limit_required;
 	uint32_t reserved; /* 0 */
 } tfc_task_plan;
