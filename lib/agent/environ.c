@@ -139,7 +139,7 @@ struct job_list {
 	bool is_env;
 };
 
-/* Appends the arguments, or sets the variables, with placeholders replaced. */
+/* Appends the arguments or variables, with placeholders replaced. */
 static int add_expanded(struct tfc__strv *to, const struct job_list *from,
 			struct tfc__expand *values, tfc_error *error)
 {
@@ -148,12 +148,10 @@ static int add_expanded(struct tfc__strv *to, const struct job_list *from,
 		tfc_error why = TFC_ERROR_INIT;
 		char *text = NULL;
 		int code = tfc__expand(values, from->items->items[i], &why, &text);
-		if (code == TFC_OK && from->is_env)
-			tfc__strv_set_variable(to, text);
-		else if (code == TFC_OK)
+		if (code == TFC_OK) {
 			tfc__strv_take(to, text);
-		if (code == TFC_OK)
 			continue;
+		}
 		if (from->role) {
 			tfc__key_path_push(&where, "roles");
 			tfc__key_path_push(&where, from->role->name);
@@ -311,14 +309,16 @@ int tfc__render_environ(struct agent_task *task, const tfc_spec *spec, struct tf
 	const struct job_list of_job = {NULL, "env", &job->env, true};
 	const struct job_list of_role = {task->role, "env", &task->role->env, true};
 	if ((code = add_expanded(env, &of_job, &values, error)) < 0 ||
-	    (code = add_expanded(env, &of_role, &values, error)) < 0 ||
-	    (code = env_add_secrets(task, &job->secret_env, env, error)) < 0 ||
+	    (code = add_expanded(env, &of_role, &values, error)) < 0)
+		return code;
+	tfc__strv_merge_env(env);
+	if ((code = env_add_secrets(task, &job->secret_env, env, error)) < 0 ||
 	    (code = env_add_secrets(task, &task->role->secret_env, env, error)) < 0 ||
 	    (code = env_add_framework(task, spec, env, error)) < 0)
 		return code;
 	env->is_failed |= extra->is_failed;
-	for (size_t i = 0; i < extra->count; i++)
-		tfc__strv_set_variable(env, strdup(extra->items[i]));
+	tfc__strv_add_all(env, (const char *const *)extra->items);
+	tfc__strv_merge_env(env);
 	env_add_own(task, env);
 	tfc__gpus_add_environ(task, env);
 	if (job->bundle)

@@ -67,6 +67,55 @@ void tfc__strv_set_variable(struct tfc__strv *strv, char *text)
 	*older = text;
 }
 
+struct variable {
+	char *text;
+	size_t at;
+};
+
+static int variable_compare_names(const struct variable *a, const struct variable *b)
+{
+	size_t a_len = strcspn(a->text, "="), b_len = strcspn(b->text, "=");
+	int order = memcmp(a->text, b->text, a_len < b_len ? a_len : b_len);
+	return order || a_len == b_len ? order : a_len < b_len ? -1 : 1;
+}
+
+static int variable_compare(const void *a, const void *b)
+{
+	const struct variable *first = a, *second = b;
+	int order = variable_compare_names(first, second);
+	return order ? order : first->at < second->at ? -1 : 1;
+}
+
+void tfc__strv_merge_env(struct tfc__strv *strv)
+{
+	size_t count = strv->count, kept = 0;
+	struct variable *sorted = count ? malloc(count * sizeof(*sorted)) : NULL;
+	if (!sorted) {
+		strv->is_failed |= count > 0;
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = (struct variable){strv->items[i], i};
+	qsort(sorted, count, sizeof(*sorted), variable_compare);
+	for (size_t i = 0, first = 0; i < count; i++) {
+		bool is_last = i + 1 == count ||
+			       variable_compare_names(&sorted[i], &sorted[i + 1]) != 0;
+		strv->items[sorted[i].at] = NULL;
+		if (!is_last) {
+			free(sorted[i].text);
+			continue;
+		}
+		strv->items[sorted[first].at] = sorted[i].text;
+		first = i + 1;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (strv->items[i])
+			strv->items[kept++] = strv->items[i];
+	strv->items[kept] = NULL;
+	strv->count = kept;
+	free(sorted);
+}
+
 void tfc__strv_unset_env(struct tfc__strv *strv, const char *name)
 {
 	char **item = strv_find_env(strv->items, name, strlen(name));

@@ -23,6 +23,9 @@ void tfc__strv_add_all(struct tfc__strv *strv, const char *const *items); /* NUL
 void tfc__strv_set_env(struct tfc__strv *strv, const char *name, const char *value);
 /* As tfc__strv_set_env, from "NAME=value"; takes ownership. NULL marks failure. */
 void tfc__strv_set_variable(struct tfc__strv *strv, char *text);
+/* For many variables that were added with tfc__strv_add or _take: of those with the same name,
+ * keeps the last, in the place of the first. */
+void tfc__strv_merge_env(struct tfc__strv *strv);
 void tfc__strv_unset_env(struct tfc__strv *strv, const char *name);
 
 /* The value of NAME in a NULL-terminated environment, or NULL. Borrowed. */

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
+
 #include "base/buf.h"
 #include "base/strv.h"
 #include <tfcluster/memory.h>
@@ -47,12 +49,40 @@ static void environment_keeps_one_value_per_name(void **state)
 	tfc__strv_fini(&env);
 }
 
+/* Where setting one after the other would take minutes. */
+static void many_variables_are_merged_to_one_value_per_name(void **state)
+{
+	enum { NAMES = 100000 };
+	struct tfc__strv env = {0};
+	char text[64];
+	tfc__strv_add(&env, "AB=1");
+	for (int round = 1; round <= 2; round++)
+		for (int i = 0; i < NAMES; i++) {
+			snprintf(text, sizeof(text), "V%d=%d", i, round);
+			tfc__strv_add(&env, text);
+		}
+	tfc__strv_add(&env, "A=2");
+	tfc__strv_merge_env(&env);
+	assert_false(env.is_failed);
+	assert_int_equal(env.count, NAMES + 2);
+	assert_string_equal(env.items[0], "AB=1");
+	assert_string_equal(env.items[1], "V0=2");
+	assert_string_equal(env.items[NAMES], "V99999=2");
+	assert_string_equal(env.items[NAMES + 1], "A=2");
+	assert_null(env.items[NAMES + 2]);
+	tfc__strv_fini(&env);
+	tfc__strv_merge_env(&env);
+	assert_int_equal(env.count, 0);
+	assert_false(env.is_failed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(buf_grows_and_stays_terminated),
 		cmocka_unit_test(buf_steal_of_nothing_is_an_empty_string),
 		cmocka_unit_test(environment_keeps_one_value_per_name),
+		cmocka_unit_test(many_variables_are_merged_to_one_value_per_name),
 	};
 	return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }
