@@ -19,10 +19,14 @@
  *
  * An acceptor that refuses a dialer's version, key or user sends a preamble and closes the
  * connection. The preamble has the acceptor's version, and the mode REFUSED if the versions are the
- * same. It is the same for each key that the acceptor does not accept. A connection that is closed
- * without it was not refused: the acceptor has ended.
+ * same. It is the same for each key that the acceptor does not accept, and is sent at the same
+ * point: after the first handshake message was read and decrypted, also if the acceptor does not
+ * have the key. So a dialer without a key cannot find out which key ids the acceptor has. A
+ * connection that is closed without it was not refused: the acceptor has ended.
  */
+#include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "proc/will.h"
 #include "transport/internal.h"
@@ -67,12 +71,17 @@ static int handshake_complete(struct tfc__channel *channel)
 
 /* ---- Noise */
 
+/* An acceptor that does not have the dialer's key decrypts the message with a random one. */
 static int begin_noise(struct tfc__channel *channel)
 {
+	uint8_t unknown[TFC__NOISE_KEY];
+	if (getrandom(unknown, sizeof(unknown), 0) != (ssize_t)sizeof(unknown))
+		return tfc__channel_fail(channel, TFC_ESYS, "getrandom failed: %s",
+					 strerror(errno));
 	const struct tfc__noise_options options = {
 		.is_initiator = channel->options.is_dialer,
 		.static_secret = tfc__identity_secret(channel->options.identity),
-		.psk = channel->key->secret,
+		.psk = channel->key ? channel->key->secret : unknown,
 		.prologue = channel->preamble,
 		.prologue_len = PREAMBLE,
 	};
@@ -132,12 +141,16 @@ static int on_handshake_message(struct tfc__channel *channel, const void *data, 
 	struct tfc__buf payload = {0};
 	int code = tfc__noise_read(channel->noise, data, len, &payload);
 	tfc__buf_fini(&payload);
+	if (code >= 0 && !channel->key)
+		code = TFC_EACCES; /* nobody can have made it with the random key */
 	if (code < 0) {
 		if (!channel->options.is_dialer && code != TFC_ENOMEM)
 			tfc__handshake_refuse(channel);
 		return tfc__channel_fail(channel, code,
 					 code == TFC_ENOMEM ? "out of memory"
-							    : "the peer has a different key");
+					 : channel->key
+						 ? "the peer has a different key"
+						 : "the peer's key is not in this side's key file");
 	}
 	code = check_remote_key(channel);
 	if (code == TFC_OK && tfc__noise_is_writing(channel->noise))
@@ -255,11 +268,6 @@ static int on_dialers_preamble(struct tfc__channel *channel)
 		return code < 0 ? code : handshake_complete(channel);
 	}
 	channel->key = tfc__keyring_find(channel->options.keyring, channel->preamble + AT_KEY);
-	if (!channel->key) {
-		tfc__handshake_refuse(channel);
-		return tfc__channel_fail(channel, TFC_EACCES,
-					 "the peer's key is not in this side's key file");
-	}
 	return begin_noise(channel);
 }
 

@@ -240,6 +240,47 @@ static void a_cut_at_any_length_delivers_nothing(void **state)
 
 /* ---- what was heard before */
 
+/* Sends the first bytes of a dialer with one bit changed; returns what the acceptor sends. */
+static size_t first_message_answer(struct middle *middle, size_t flip_at, uint8_t answer[64])
+{
+	uint8_t bytes[FIRST];
+	tfc_error error = TFC_ERROR_INIT;
+	struct raw dialer = {0};
+	memcpy(bytes, middle->there.bytes, FIRST);
+	bytes[flip_at] ^= 1;
+	middle->far = (struct end){0};
+	middle->back_listener.next = 0;
+	raw_dial(&middle->world, BACK, &dialer);
+	assert_int_equal(tfc__pipe_write(dialer.pipe, bytes, FIRST - 1, &error), FIRST - 1);
+	world_settle(&middle->world);
+	assert_int_equal(raw_read(&dialer, answer, 64), 0);
+	assert_int_equal(tfc__pipe_write(dialer.pipe, bytes + FIRST - 1, 1, &error), 1);
+	world_settle(&middle->world);
+	int64_t len = raw_read(&dialer, answer, 64);
+	assert_true(len > 0);
+	assert_false(middle->far.is_up);
+	raw_close(&dialer);
+	end_close(&middle->far);
+	world_settle(&middle->world);
+	return (size_t)len;
+}
+
+/* Otherwise a dialer without a key learns which key ids the acceptor has. */
+static void an_unknown_key_id_is_refused_as_a_wrong_key_is(void **state)
+{
+	enum { KEY_ID = 8, MESSAGE = 16 + 4 };
+	struct middle middle;
+	uint8_t unknown[64], wrong[64];
+	begin(&middle, *state);
+	begin_session(&middle);
+	run(&middle);
+	end_session(&middle);
+	size_t len = first_message_answer(&middle, KEY_ID, unknown);
+	assert_int_equal(first_message_answer(&middle, MESSAGE, wrong), len);
+	assert_memory_equal(unknown, wrong, len);
+	end(&middle);
+}
+
 static void a_session_received_before_is_refused(void **state)
 {
 	struct middle middle;
@@ -473,6 +514,7 @@ int main(void)
 		IN_THE_MIDDLE(a_session_through_the_middle_works),
 		IN_THE_MIDDLE(a_changed_bit_anywhere_is_refused),
 		IN_THE_MIDDLE(a_cut_at_any_length_delivers_nothing),
+		IN_THE_MIDDLE(an_unknown_key_id_is_refused_as_a_wrong_key_is),
 		IN_THE_MIDDLE(a_session_received_before_is_refused),
 		IN_THE_MIDDLE(a_message_received_before_is_refused),
 		IN_THE_MIDDLE(messages_in_another_order_are_refused),
