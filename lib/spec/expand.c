@@ -127,8 +127,9 @@ static int placeholder_insert(struct tfc__buf *buf, struct tfc__expand *values, 
 				 (int)placeholder->len, text, TFC__ENV_STRING_MAX - 1);
 	if (buf->len - before > values->left)
 		return tfc__fail(error, TFC_ETOOBIG, "spec", 0,
-				 "inserting %.*s makes arguments or environment longer than %zu "
-				 "MiB, the limit of execve; use fewer placeholders, or fewer tasks",
+				 "inserting %.*s makes the values that placeholders insert into "
+				 "arguments and environment longer than %zu MiB, the limit of "
+				 "execve; use fewer placeholders, or fewer tasks",
 				 (int)placeholder->len, text, TFC__EXPAND_MAX >> 20);
 	values->left -= buf->len - before;
 	return TFC_OK;

@@ -94,8 +94,8 @@ class ExplainTest(harness.RunTest):
         path = self.job_file(argv=["true"] + ["{worker_hosts}"] * 9000, roles={"worker": {"count": 200}})
         run = self.run_local("--ports", "28000-28999", "--explain", "--job", path)
         self.assertEqual(run.status, 125)
-        self.assertRegex(run.errors()[-1], r"argv\[\d{4}\]: inserting \{worker_hosts\} makes arguments or "
-                         "environment longer than 6 MiB, the limit of execve; use fewer placeholders, or fewer tasks$")
+        self.assertRegex(run.errors()[-1], r"argv\[\d{4}\]: inserting \{worker_hosts\} makes the values that "
+                         "placeholders insert into arguments and environment longer than 6 MiB, the limit of execve; use fewer placeholders, or fewer tasks$")
 
     def test_secrets_and_what_is_inherited_are_not_shown(self):
         env = {"TOKEN": "hunter2", "OTHER": "hunter3"}

@@ -173,8 +173,9 @@ static void texts_that_get_too_long_together_are_refused(void **state)
 	assert_int_equal(code, TFC_ETOOBIG);
 	assert_int_equal(count, TFC__EXPAND_MAX / 3999);
 	assert_string_equal(error.text,
-			    "inserting {worker_hosts} makes arguments or environment longer than 6 "
-			    "MiB, the limit of execve; use fewer placeholders, or fewer tasks");
+			    "inserting {worker_hosts} makes the values that placeholders insert "
+			    "into arguments and environment longer than 6 MiB, the limit of "
+			    "execve; use fewer placeholders, or fewer tasks");
 	tfc_spec_free(spec);
 }
 
