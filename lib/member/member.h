@@ -96,6 +96,9 @@ void tfc__members_left(struct tfc__members *members, struct tfc__member *member)
  * override the backend's. name, address and node_id of `info` are ignored. */
 int tfc__members_learn(struct tfc__members *members, struct tfc__member *member,
 		       const tfc_member_info *info, tfc_error *error);
+/* The address at which this node listens. It has no effect if the node has a member list or an
+ * address already. TFC_OK or TFC_ENOMEM. */
+int tfc__members_set_own_address(struct tfc__members *members, const char *address);
 /* The number of GPUs found on this node, which overrides the backend's. is_final: the search is
  * complete. */
 void tfc__members_set_gpus(struct tfc__members *members, uint32_t gpus, bool is_final);

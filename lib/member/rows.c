@@ -150,6 +150,18 @@ int tfc__member_row_set(struct tfc__members *members, struct tfc__member_row *ro
 	return code;
 }
 
+int tfc__members_set_own_address(struct tfc__members *members, const char *address)
+{
+	struct tfc__member *self = members->self;
+	if (self->address || !tfc__members_is_alone(members))
+		return TFC_OK;
+	self->address = strdup(address);
+	if (!self->address)
+		return TFC_ENOMEM;
+	tfc__members_note(members, tfc__member_row_of(&self->link), TFC__MEMBER_CHANGED);
+	return TFC_OK;
+}
+
 int tfc__members_learn(struct tfc__members *members, struct tfc__member *member,
 		       const tfc_member_info *info, tfc_error *error)
 {

@@ -143,6 +143,9 @@ int tfc__node_listen(tfc_node *node, const tfc_node_options *options, tfc_error 
 		return tfc__fail_nomem(error, "node");
 	for (uint32_t i = 0; i < count && code == TFC_OK; i++)
 		code = listen_at(node, options, at[i], error);
+	if (code == TFC_OK && count > 0 &&
+	    tfc__members_set_own_address(node->members, tfc_node_address(node, 0)) < 0)
+		code = tfc__fail_nomem(error, "node");
 	if (code == TFC_OK && options->state_dir)
 		code = listen_in_state_dir(node, options, error);
 	return code;

@@ -109,9 +109,11 @@ static int disk_lock(struct tfc__disk *disk, pid_t owner, tfc_error *error)
 		bool is_alive = other > 0 && (kill(other, 0) == 0 || errno == EPERM);
 		/* The helper of a dead owner may not have ended yet. */
 		if (is_alive || tfc__now() > until)
-			return tfc__fail(error, TFC_EBUSY, "store", 0,
-					 "state directory \"%s\" is in use by process %d",
-					 disk->path, (int)other);
+			return tfc__fail(
+				error, TFC_EBUSY, "store", 0,
+				"state directory \"%s\" is in use by process %d; if it is a "
+				"node, use that one, or stop it; or use another directory",
+				disk->path, (int)other);
 		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
 	}
 	int len = snprintf(text, sizeof(text), "%d\n", (int)owner);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/proc_stat.h"
 #include "transport/builtin.h"
 #include "transport/socket.h"
 
@@ -227,12 +228,23 @@ static int open_socket_dir(const struct place *place, bool is_shared, tfc_error 
 			 place->dir);
 }
 
-static int unix_fail_in_use(const struct place *place, tfc_error *error)
+/* The kernel reports who listens on the socket to which `fd` is connected; pid 0: it belongs to
+ * another PID namespace. */
+static int unix_fail_in_use(const struct place *place, int fd, tfc_error *error)
 {
+	struct ucred listener = {.pid = 0};
+	struct tfc__proc_stat process;
+	socklen_t len = sizeof(listener);
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &listener, &len);
+	if (listener.pid <= 0 || tfc__proc_stat_read(listener.pid, &process) < 0)
+		return tfc__fail(error, TFC_EBUSY, "transport", 0,
+				 "cannot listen on \"unix:%.120s\": another process listens there; "
+				 "stop it or use another path",
+				 place->address.sun_path);
 	return tfc__fail(error, TFC_EBUSY, "transport", 0,
-			 "cannot listen on \"unix:%.120s\": another process listens there; stop it "
-			 "or use another path",
-			 place->address.sun_path);
+			 "cannot listen on \"unix:%.120s\": process %d (%s) listens there; if it "
+			 "is a node, use that one, or stop it; or use another path",
+			 place->address.sun_path, (int)listener.pid, process.name);
 }
 
 /* Removes a socket without a listener. Any other file is left alone. */
@@ -255,9 +267,10 @@ static int remove_stale_socket(const struct place *place, tfc_error *error)
 	bool is_stale = connect(fd, (const struct sockaddr *)&place->address,
 				sizeof(place->address)) < 0 &&
 			errno == ECONNREFUSED;
+	int code = is_stale ? TFC_OK : unix_fail_in_use(place, fd, error);
 	close(fd);
-	if (!is_stale)
-		return unix_fail_in_use(place, error);
+	if (code < 0)
+		return code;
 	if (unlink(path) < 0 && errno != ENOENT)
 		return tfc__fail_errno(error, "transport", errno,
 				       "cannot remove stale socket \"%.120s\"", path);
@@ -283,7 +296,7 @@ static int unix_bind(const struct place *place, bool is_shared, tfc_error *error
 	if (fd >= 0)
 		close(fd);
 	if (sys_errno == EADDRINUSE)
-		return unix_fail_in_use(place, error);
+		return unix_fail_in_use(place, -1, error);
 	return tfc__fail_errno(error, "transport", sys_errno, "cannot listen on \"unix:%.120s\"",
 			       path);
 }

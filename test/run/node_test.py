@@ -556,6 +556,29 @@ class RefusedTest(NodeTest):
             self.refused("node", "--state", "s", "--listen", f"tcp://0.0.0.0:{self.first_port}"),
             "key")
 
+    def test_a_unix_socket_in_use_names_the_process(self):
+        path = f"{self.dir}/socket"
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            listener.listen()
+            self.assert_said(self.refused("node", "--listen", f"unix:{path}"),
+                             rf'cannot listen on "unix:{path}": process {os.getpid()} \([^)]+\) listens there; if it is a '
+                             "node, use that one, or stop it; or use another path")
+
+    def test_a_state_directory_in_use_names_the_process(self):
+        node = self.start_bare("node", "--state", "one", "--ports", self.ports)
+        node.await_output("is ready", "err")
+        self.assert_said(self.refused("node", "--state", "one"),
+                         f"one/store\" is in use by process {node.process.pid}; if it is a node, use that one, or stop it; "
+                         "or use another directory")
+
+    def test_a_node_without_a_member_list_shows_its_own_address(self):
+        address = f"tcp://127.0.0.1:{self.first_port}"
+        node = self.start_bare("node", "--state", "one", "--listen", address, "--ports", self.ports)
+        node.await_output("is ready", "err")
+        run = self.start_bare("members", "--gateway", f"unix:{self.dir}/one/node.sock").end()
+        self.assertRegex(run.out.decode(), rf"(?m)^\S+ +alive +{address} ")
+
     def test_address_in_use(self):
         with socket.create_server(("127.0.0.1", self.first_port)):
             self.assert_said(self.refused(*self.node_args("a")), f"{self.first_port}.*another process listens there")
