@@ -9,7 +9,8 @@
  * `job` is a job's id, an unambiguous prefix of an id, or a name. A name means the job with that
  * name that has not ended; if all have ended, the latest. A name has precedence over a prefix. The
  * reply to a request about one job may be TFC_ENOENT (no such job), TFC_EINVAL (the prefix is
- * ambiguous, or several jobs with that name have not ended; the message has ids) or TFC_EPARSE (the
+ * ambiguous; several jobs with that name have not ended; or all known jobs with that name have
+ * ended and a node that may have another is unreachable; the message has ids) or TFC_EPARSE (the
  * job's record is damaged).
  *
  * Every reply may also be TFC_EACCES (the key, the user or the host's `authorize` does not permit
@@ -211,7 +212,8 @@ TFC_API int tfc_stop_options_init(tfc_stop_options *options, uint32_t size);
  * Stops a job: SIGTERM, the grace period of each task, SIGKILL. The reply, with the job's id as
  * text, comes as soon as the stop has begun; subscriptions report the end. A second stop with
  * is_kill ends the grace period. Stopping a stopped job is a success. Thread: the context's. Errors
- * in the reply: those of requests about one job, TFC_ESTATE (the job has succeeded or failed).
+ * in the reply: those of requests about one job, TFC_ESTATE (the job has succeeded or failed),
+ * TFC_ELOST (also if the connection broke and `job` is not a whole id, see tfc_gateway_forget).
  */
 TFC_API int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_options *options,
 			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
@@ -501,6 +503,9 @@ TFC_API int tfc_subscribe_options_init(tfc_subscribe_options *options, uint32_t 
  * Only output on a node that cannot be reached at that time comes later: a GAP event reports it,
  * and the lines come once the node is back. Output is read from the logs when the host dispatches:
  * it is not queued for a slow subscriber, which slows no task.
+ *
+ * A subscription by name or prefix follows the job that it found first, also if the name means
+ * another job later.
  *
  * A gateway of a node in this process searches for the job on that node first, and on the other
  * nodes only if that node has no job with this id, prefix or name.
