@@ -246,7 +246,8 @@ struct tfc__remote_agent {
 	bool is_unreachable; /* unreachable: the jobs were notified, or will be */
 	/* CLOCK_BOOTTIME when the stamp was received that was last sent back; 0: none. */
 	uint64_t received_ns;
-	int64_t ahead_ns; /* our CLOCK_BOOTTIME minus the remote one */
+	uint64_t alive_ns; /* tfc__boot_time of the last message from the node */
+	int64_t ahead_ns;  /* our CLOCK_BOOTTIME minus the remote one */
 	struct tfc__timer renewal;
 	struct tfc__timer loss; /* the next time at which a job may be certainly lost */
 	struct tfc__bundles *bundles;

@@ -10,7 +10,8 @@
 #define DIAL_MS 3000 /* a lost packet of the handshake is sent again after one second */
 #define BACKOFF_MS 10
 #define BACKOFF_MAX_MS 1000
-#define BACKOFF_GONE_MS 3000     /* to a node that is down: it dials us itself when it returns */
+#define BACKOFF_GONE_MS 3000 /* to a node that is down: it dials us itself when it returns */
+#define GONE_AFTER (20 * TFC__SECOND) /* of silence: before, the leases of its tasks may hold */
 #define BACKOFF_REFUSED_MS 10000 /* to a node that refuses us: an operator has to fix the cause */
 
 /* Logs the text, unless it was the last one logged. */
@@ -79,7 +80,8 @@ static void schedule_redial(struct tfc__node_peer *peer)
 		return;
 	if (peer->is_refused)
 		most = BACKOFF_REFUSED_MS;
-	else if (member->state == TFC_MEMBER_DOWN || member->state == TFC_MEMBER_LEFT)
+	else if (member->state == TFC_MEMBER_LEFT ||
+		 (member->state == TFC_MEMBER_DOWN && tfc__now() > peer->received_at + GONE_AFTER))
 		most = BACKOFF_GONE_MS;
 	for (uint32_t i = 0; i < peer->failures && ms < most; i++)
 		ms *= 2;

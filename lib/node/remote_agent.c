@@ -49,12 +49,13 @@ static uint64_t lease_counts_from(const struct remote_job *job)
 
 void tfc__remote_silence(const struct remote_job *job, struct tfc__task_event *event)
 {
-	uint64_t silent = tfc__boot_time() - lease_counts_from(job);
-	uint64_t window = lease_window_ns(job);
+	uint64_t now = tfc__boot_time(), renewed_at = lease_counts_from(job);
+	uint64_t alive_at = job->agent->alive_ns > renewed_at ? job->agent->alive_ns : renewed_at;
+	uint64_t lost_at = renewed_at + lease_window_ns(job);
 	if (!job->agent->received_ns)
 		return;
-	event->silent_ms = (uint32_t)(silent / TFC__MS);
-	event->number = silent < window ? (uint32_t)((window - silent) / TFC__MS) : 0;
+	event->silent_ms = (uint32_t)((now - alive_at) / TFC__MS);
+	event->number = now < lost_at ? (uint32_t)((lost_at - now) / TFC__MS) : 0;
 }
 
 static void set_loss_timer(struct tfc__remote_agent *agent)
@@ -206,6 +207,7 @@ static void on_stay_item(void *user, const msgpack_object *item)
 	struct tfc__agent_message message;
 	tfc_error error = TFC_ERROR_INIT;
 	int code = tfc__agent_message_read(item, &error, &message);
+	agent->alive_ns = tfc__boot_time();
 	struct remote_job *job = remote_agent_find_job(agent, message.handle);
 	tfc__rpc_more(agent->stay, 1);
 	if (!job || job->state == REMOTE_GONE)
@@ -270,7 +272,7 @@ static void receive_stamp(struct tfc__remote_agent *agent, const struct tfc__age
 	if (stamp->is_alone)
 		lose_previous_incarnation(agent);
 	agent->ahead_ns = (int64_t)(now - stamp->stamp);
-	agent->received_ns = now;
+	agent->received_ns = agent->alive_ns = now;
 	if (send_renewal(agent, stamp->stamp) < 0 || (!agent->stay && request_stay(agent) < 0))
 		return; /* out of memory; the next renewal tries again */
 	set_unreachable(agent, false);
@@ -290,8 +292,9 @@ static void on_stamp(void *user, int code, const msgpack_object *result, const t
 	else if (code == TFC_ETIMEDOUT)
 		set_unreachable(agent, true);
 	set_loss_timer(agent);
-	/* After a response that is late the lease has no time for a pause. */
-	uint64_t pause = code == TFC_ETIMEDOUT ? 0 : agent->lease_ms * TFC__MS / 3;
+	/* A cut can begin just before a renewal: what the tasks survive is the lease without this
+	 * pause. After a response that is late the lease has no time for a pause. */
+	uint64_t pause = code == TFC_ETIMEDOUT ? 0 : agent->lease_ms * TFC__MS / 10;
 	if (agent->rpc && !tfc__list_is_empty(&agent->jobs))
 		tfc__timer_set(&agent->renewal, tfc__now() + pause);
 }

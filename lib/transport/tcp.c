@@ -18,6 +18,12 @@
 #define KEEPALIVE_COUNT 3
 #define UNACKNOWLEDGED_MS 20000
 
+/* After a pause of the network, data in flight arrives within this time. */
+#define RETRANSMIT_MAX_MS 1000
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44 /* linux/tcp.h; older kernels refuse it */
+#endif
+
 void tfc__tcp_tune(int fd)
 {
 	static const struct {
@@ -27,6 +33,8 @@ void tfc__tcp_tune(int fd)
 		/* On a lossy link a small message may be lost several times. With exponential
 		 * backoff the peer would appear unreachable for seconds. */
 		{IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1},
+		/* The linear timeouts end after six; then the backoff would double. Linux 6.15. */
+		{IPPROTO_TCP, TCP_RTO_MAX_MS, RETRANSMIT_MAX_MS},
 		{IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S},
 		{IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S},
 		{IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT},

@@ -4,6 +4,7 @@ After each: no task of an old generation runs anywhere, no port is held, the job
 and whoever followed it saw every line exactly once.
 """
 import collections
+import datetime
 import os
 import pathlib
 import re
@@ -192,6 +193,21 @@ class FaultsTest(fleet.FleetTest):
         self.await_members(self.nodes[0], {victim.name: "alive"}, 60)
         self.assert_only_newest_generation(job)
         self.finish(job)
+
+    def test_cut_of_three_quarters_of_the_lease_restarts_nothing(self):
+        self.start_nodes()
+        job = self.start_count(self.nodes[0])
+        for lasting in (5, 7.5):
+            task = next(task for task, node in self.nodes_of(job).items() if node == "h1")
+            begun = time.monotonic()
+            self.net.cut(self.nodes[1].host)
+            self.wait_until(lambda: time.monotonic() - begun > lasting, "the cut lasts", lasting + 5)
+            healed = datetime.datetime.utcnow().isoformat()
+            self.net.heal(self.nodes[1].host)
+            job.wait_for(lambda event: output(task, r"^line ")(event) and event["time"] > healed,
+                         f"{task} goes on")
+        self.finish(job)
+        self.assertEqual(job.find(job_state("restarting")), [])
 
     def test_cut_host_is_left_and_comes_back(self):
         self.cut_and_heal(self.net.cut, self.net.heal, 60)
