@@ -74,6 +74,7 @@ static void describe_tasks(const tfc_job_info *job, struct text *text)
 static void describe_more(const tfc_job_info *job, struct text *text)
 {
 	const tfc_job_task *task;
+	char time[TIME_SIZE];
 	bool has_head = false;
 	for (uint32_t i = 0; (task = tfc_job_info_task(job, i)); i++)
 		if (strcmp(task->task_type, "tensorboard") == 0 && task->state == TFC_TASK_READY) {
@@ -88,8 +89,9 @@ static void describe_more(const tfc_job_info *job, struct text *text)
 		if (!has_head)
 			text_add(text, "\nLast failures:\n");
 		has_head = true;
-		text_add_line(text, "  %s/%u#%u%s%s: %s", task->task_type, task->task_index,
-			      end->attempt, *end->node ? " on " : "", end->node,
+		time_text(end->ended_ns, time);
+		text_add_line(text, "  %s %s/%u#%u%s%s: %s", time, task->task_type,
+			      task->task_index, end->attempt, *end->node ? " on " : "", end->node,
 			      *end->text ? end->text : tfc_end_reason_name(end->reason));
 	}
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <tfcluster/tfcluster.h>
 #include <unistd.h>
@@ -31,6 +32,7 @@ struct node {
 	tfc_ctx *ctx;
 	tfc_node *node;
 	tfc_member_watch *watch;
+	bool has_times; /* its messages begin with the time */
 	bool is_leaving;
 	bool is_done;
 	int status;
@@ -41,6 +43,28 @@ static void node_fail(struct node *node, const char *text)
 	complain("%s", text ? text : tfc_ctx_error(node->ctx)->text);
 	node->status = RUN_FAILED;
 	node->is_done = true;
+}
+
+/* The journal of systemd adds the time itself: sd_journal_stream_fd(3). */
+static bool is_stderr_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	unsigned long long dev, inode;
+	struct stat stat;
+	return stream && sscanf(stream, "%llu:%llu", &dev, &inode) == 2 &&
+	       fstat(STDERR_FILENO, &stat) == 0 && stat.st_dev == dev && stat.st_ino == inode;
+}
+
+static void node_write_log(const struct node *node, const char *text)
+{
+	char time[TIME_SIZE + 1] = "";
+	char *line = message_line(text);
+	if (node->has_times) {
+		time_text(wall_ns(), time);
+		strcat(time, " ");
+	}
+	fprintf(stderr, "%stfc_run: %s\n", time, line);
+	free(line);
 }
 
 static void node_message(const struct node *node, const char *format, ...)
@@ -54,7 +78,7 @@ static void node_message(const struct node *node, const char *format, ...)
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	if (!node->options->is_quiet)
-		complain("%s", text);
+		node_write_log(node, text);
 }
 
 /* Prints one object per line on stdout. Takes ownership of `event`. */
@@ -77,7 +101,11 @@ static void print_event(json_t *event)
 
 static void node_on_log(void *user, const tfc_log_entry *entry)
 {
-	complain("%s%s%s", entry->subject, *entry->subject ? ": " : "", entry->text);
+	char *text;
+	if (asprintf(&text, "%s%s%s", entry->subject, *entry->subject ? ": " : "", entry->text) < 0)
+		die_without_memory();
+	node_write_log(user, text);
+	free(text);
 }
 
 static void node_on_member(void *user, uint32_t change, const tfc_member_info *member)
@@ -259,7 +287,7 @@ static void node_run_loop(struct node *node)
 int node_main(int argc, char **argv)
 {
 	struct node_options options;
-	struct node node = {.options = &options};
+	struct node node = {.options = &options, .has_times = !is_stderr_journal()};
 	enum options_result result = node_options_read(argc, argv, &options);
 	if (result == OPTIONS_OK) {
 #ifdef __GLIBC__

@@ -154,41 +154,6 @@ static void end_open_line(struct output *output)
 	output->open_on = NULL;
 }
 
-void output_message(struct output *output, enum weight weight, const char *format, ...)
-{
-	char text[2048];
-	va_list args;
-	if (output->is_hushed ||
-	    (weight == NOTICE && (output->options->is_quiet || output->options->is_json)))
-		return;
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	clear_status(output);
-	end_open_line(output);
-	char *line = message_line(text);
-	stream_print(output->err, "tfc_run: %s\n", line);
-	free(line);
-}
-
-void output_end_status(struct output *output)
-{
-	clear_status(output);
-	unfinished_remove_all(&output->unfinished);
-	output->is_screen = false;
-}
-
-void output_hush(struct output *output)
-{
-	output->is_hushed = true;
-	output_end_status(output);
-}
-
-bool output_wants_progress(const struct output *output)
-{
-	return output->is_screen;
-}
-
 uint64_t wall_ns(void)
 {
 	struct timespec now;
@@ -211,6 +176,44 @@ static void add_time(struct stream *to, uint64_t time_ns)
 	char text[TIME_SIZE];
 	time_text(time_ns, text);
 	stream_print(to, "%s ", text);
+}
+
+void output_message(struct output *output, enum weight weight, const char *format, ...)
+{
+	char text[2048];
+	va_list args;
+	if (output->is_hushed ||
+	    (weight == NOTICE && (output->options->is_quiet || output->options->is_json)))
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	clear_status(output);
+	end_open_line(output);
+	char *line = message_line(text);
+	stream_print(output->err, "tfc_run: ");
+	if (output->options->has_timestamps)
+		add_time(output->err, output->time_ns ? output->time_ns : wall_ns());
+	stream_print(output->err, "%s\n", line);
+	free(line);
+}
+
+void output_end_status(struct output *output)
+{
+	clear_status(output);
+	unfinished_remove_all(&output->unfinished);
+	output->is_screen = false;
+}
+
+void output_hush(struct output *output)
+{
+	output->is_hushed = true;
+	output_end_status(output);
+}
+
+bool output_wants_progress(const struct output *output)
+{
+	return output->is_screen;
 }
 
 static void begin_line(struct output *output, struct stream *to, size_t number,
@@ -385,6 +388,7 @@ void output_event(struct output *output, const tfc_event *event)
 	/* The text of the event that begins to stop the job is not printed: the last line repeats
 	 * it. */
 	bool was_stopping = output->line.job_state == TFC_JOB_STOPPING;
+	output->time_ns = event->time_ns;
 	if (is_json)
 		show_json(output, event);
 	report_held(output, event);
@@ -408,6 +412,7 @@ void output_event(struct output *output, const tfc_event *event)
 	else if (event->kind == TFC_EVENT_JOB &&
 		 (event->job_state <= TFC_JOB_RUNNING || was_stopping) && event->text[0])
 		output_message(output, NOTICE, "%s", event->text);
+	output->time_ns = 0;
 }
 
 void output_sub_event(struct output *output, tfc_sub *sub, const tfc_event *event)

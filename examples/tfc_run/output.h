@@ -65,6 +65,7 @@ struct output {
 	/* Messages about a task, as long as the text of an event may be: the last one that was
 	 * printed while the task runs on, and a failure that the next event may include. */
 	char notice[1152], held[1152];
+	uint64_t time_ns;              /* of the event that is printed; 0: none, it is now */
 	bool is_hushed;                /* no more lines of tfc_run's own */
 	bool is_paused;                /* the subscription whose events are printed */
 	bool is_screen;                /* `err` shows the status line and unfinished lines */

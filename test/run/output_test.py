@@ -45,6 +45,10 @@ class OutputTest(harness.RunTest):
         age = datetime.datetime.utcnow() - time
         self.assertLess(abs(age.total_seconds()), 60)
 
+    def test_timestamps_are_also_on_the_lines_of_tfc_run(self):
+        run = self.shell("exit 3", "--timestamps")
+        self.assertRegex(run.errors()[-1], r"^tfc_run: \d{4}-\d\d-\d\dT\S+Z failed \(exit\): worker/0 exited with 3")
+
     def test_quiet_leaves_the_tasks_lines_and_errors(self):
         run = self.shell("echo hi", "--quiet")
         self.assertEqual((run.out, run.err), (b"[worker/0] hi\n", b""))
