@@ -23,6 +23,7 @@ struct follow {
 	bool is_stopping;
 	bool is_live; /* the existing output was shown: the tail is no longer cut */
 	uint32_t job_state;
+	char note[1152]; /* the latest replayed text about a wait; "": none */
 	bool is_over;
 	uint64_t drop_ns; /* when to stop waiting for output to be written; 0: never */
 	int status;
@@ -70,6 +71,20 @@ static void follow_show_tail(struct follow *follow)
 	follow->is_live = true;
 	tail_each(&follow->tail, follow->output);
 	tail_end(&follow->tail);
+	if (follow->note[0] && !follow->options->ends_when_live)
+		output_message(follow->output, NOTICE, "%s", follow->note);
+}
+
+/* What a job waited for while its state was the same. Events are replayed before the output of
+ * running tasks: such a text is printed behind that output, and only if no later one exists. */
+static bool follow_hold_note(struct follow *follow, const tfc_event *event)
+{
+	bool is_note = !follow->is_live && !follow->output->options->is_json &&
+		       event->kind == TFC_EVENT_JOB && event->job_state == follow->job_state &&
+		       event->job_state > TFC_JOB_PENDING && event->job_state <= TFC_JOB_RUNNING;
+	if (event->kind == TFC_EVENT_JOB || event->kind == TFC_EVENT_END)
+		snprintf(follow->note, sizeof(follow->note), "%s", is_note ? event->text : "");
+	return is_note;
 }
 
 static void follow_on_event(void *user, const tfc_event *event)
@@ -84,6 +99,8 @@ static void follow_on_event(void *user, const tfc_event *event)
 		return;
 	}
 	snprintf(follow->id, sizeof(follow->id), "%s", event->job);
+	if (follow_hold_note(follow, event))
+		return;
 	if ((is_end || event->kind == TFC_EVENT_LIVE) && !follow->is_live)
 		follow_show_tail(follow);
 	if (event->kind == TFC_EVENT_LIVE) {

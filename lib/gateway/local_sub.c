@@ -21,7 +21,8 @@
 #define LINES_PER_TASK 64 /* before the next task's turn: opening a log is expensive */
 #define LINES_AT_ONCE 64  /* lines for another process that count as one event of a turn */
 #define LOST_PATIENCE (10 * TFC__SECOND) /* for an unreachable node */
-#define GONE_PATIENCE TFC__SECOND        /* for a node that was lost together with the attempt */
+#define GONE_PATIENCE \
+	TFC__SECOND /* ... that was lost with the attempt, or of one that ended earlier */
 
 static struct local_sub *local_sub_of(tfc_sub *sub)
 {
@@ -159,9 +160,9 @@ static int report_progress(struct local_sub *sub, struct followed *task)
 /* ---- reading */
 
 /* Whether the end of an attempt still waits for the node that has its output. */
-static bool waits_for_node(struct local_sub *sub, bool is_end_known)
+static bool waits_for_node(struct local_sub *sub, bool is_expected)
 {
-	uint64_t now = tfc__now(), patience = is_end_known ? LOST_PATIENCE : GONE_PATIENCE;
+	uint64_t now = tfc__now(), patience = is_expected ? LOST_PATIENCE : GONE_PATIENCE;
 	if (!sub->lost_since)
 		sub->lost_since = now;
 	if (now >= sub->lost_since + patience)
@@ -198,7 +199,9 @@ static int read_attempt_end(struct local_sub *sub, const struct tfc__journal_ent
 	int code = tfc__followed_read_end(sub, task, entry);
 	if (code == TFC_EAGAIN || (code == TFC_ENOMEM && sub->tries++ < RETRIES))
 		return code;
-	if (code == TFC_ELOST && waits_for_node(sub, entry->end.log_end != UINT64_MAX))
+	/* Of an attempt that ended long ago, the node is not expected back at once. */
+	bool is_recent = tfc__wall() < entry->time_ns + LOST_PATIENCE;
+	if (code == TFC_ELOST && waits_for_node(sub, is_recent && entry->end.log_end != UINT64_MAX))
 		return code;
 	if (code == TFC_ELOST) {
 		sub->place.is_gap_reported = true; /* do not wait again */

@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import stat
+import subprocess
 import threading
 import time
 
@@ -93,6 +94,24 @@ class MembersTest(NodeTest):
             took.append(time.monotonic() - killed)
             b.end()
         self.assertLess(min(took), 0.1)
+
+    def test_log_lines_have_the_time_unless_the_journal_adds_it(self):
+        moment = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z "
+        for is_journal in (False, True):
+            with self.subTest(is_journal=is_journal), open(os.path.join(self.dir, "log"), "w+b") as log:
+                status = os.fstat(log.fileno())
+                number = status.st_ino if is_journal else status.st_ino + 1
+                env = dict(self.env, JOURNAL_STREAM=f"{status.st_dev}:{number}")
+                run = subprocess.Popen([harness.TFC_RUN, *self.node_args("a")], env=env, cwd=self.dir,
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
+                self.assertIn(b'"ready"', run.stdout.readline() + run.stdout.readline())
+                run.terminate()
+                run.communicate()
+                log.seek(0)
+                lines = log.read().decode().splitlines()
+                self.assertGreaterEqual(len(lines), 2)
+                for line in lines:
+                    self.assertRegex(line, "^" + ("" if is_journal else moment) + "tfc_run: ")
 
     def test_a_node_that_leaves_has_left(self):
         a, b = self.node("a"), self.node("b")
@@ -215,6 +234,9 @@ class AskTest(NodeTest):
                                     ).end().status == 0, "a drain of b")
         a.await_output('"name":"b"[^\\n]*"draining":true')
         self.assertTrue(self.members("b")["b"]["draining"])
+        job = self.ask("start", "--framework", "none", "--", "true", name="b").split()[0]
+        described = json.loads(self.ask("describe", job, "--json"))
+        self.assertEqual((described["maintainer"], described["tasks"][0]["last_end"]["node"]), ("b", "a"))
         self.ask("drain", "b", "--off")
         harness.wait_until(lambda: not self.members()["b"]["draining"], "the end of it")
         self.ask("drain", "a")
