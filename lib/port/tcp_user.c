@@ -34,22 +34,9 @@ static int diag_address(const struct sockaddr_storage *address, __be32 ret_ip[4]
 	return AF_INET6;
 }
 
-int tfc__tcp_user(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
-		  uint32_t *ret_uid)
+/* Requests one socket from the kernel. */
+static int request_user(struct request *request, uint32_t *ret_uid)
 {
-	struct request request = {
-		.header = {.nlmsg_len = sizeof(request),
-			   .nlmsg_type = SOCK_DIAG_BY_FAMILY,
-			   .nlmsg_flags = NLM_F_REQUEST},
-		.body = {.sdiag_protocol = IPPROTO_TCP,
-			 .idiag_states = UINT32_C(1) << TCP_ESTABLISHED,
-			 .id.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}},
-	};
-	struct inet_diag_sockid *id = &request.body.id;
-	request.body.sdiag_family = (unsigned char)diag_address(from, id->idiag_src,
-								&id->idiag_sport);
-	if (diag_address(to, id->idiag_dst, &id->idiag_dport) != request.body.sdiag_family)
-		return -1;
 	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
 	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
 	if (fd < 0)
@@ -57,7 +44,7 @@ int tfc__tcp_user(const struct sockaddr_storage *from, const struct sockaddr_sto
 	_Alignas(struct nlmsghdr) char data[4096];
 	const struct nlmsghdr *header = (const void *)data;
 	const struct inet_diag_msg *message = NLMSG_DATA(header);
-	ssize_t len = sendto(fd, &request, sizeof(request), 0, (struct sockaddr *)&kernel,
+	ssize_t len = sendto(fd, request, sizeof(*request), 0, (struct sockaddr *)&kernel,
 			     sizeof(kernel));
 	if (len >= 0)
 		len = recv(fd, data, sizeof(data), 0);
@@ -68,4 +55,41 @@ int tfc__tcp_user(const struct sockaddr_storage *from, const struct sockaddr_sto
 		return -1;
 	*ret_uid = message->idiag_uid;
 	return 0;
+}
+
+static struct request user_request(uint8_t protocol, uint32_t states)
+{
+	return (struct request){
+		.header = {.nlmsg_len = sizeof(struct request),
+			   .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			   .nlmsg_flags = NLM_F_REQUEST},
+		.body = {.sdiag_protocol = protocol,
+			 .idiag_states = states,
+			 .id.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}},
+	};
+}
+
+int tfc__tcp_user(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
+		  uint32_t *ret_uid)
+{
+	struct request request = user_request(IPPROTO_TCP, UINT32_C(1) << TCP_ESTABLISHED);
+	struct inet_diag_sockid *id = &request.body.id;
+	request.body.sdiag_family = (unsigned char)diag_address(from, id->idiag_src,
+								&id->idiag_sport);
+	if (diag_address(to, id->idiag_dst, &id->idiag_dport) != request.body.sdiag_family)
+		return -1;
+	return request_user(&request, ret_uid);
+}
+
+/* For UDP, source and destination are exchanged (net/ipv4/udp_diag.c, udp_dump_one). */
+int tfc__udp_user(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
+		  uint32_t *ret_uid)
+{
+	struct request request = user_request(IPPROTO_UDP, UINT32_MAX);
+	struct inet_diag_sockid *id = &request.body.id;
+	request.body.sdiag_family = (unsigned char)diag_address(from, id->idiag_dst,
+								&id->idiag_dport);
+	if (diag_address(to, id->idiag_src, &id->idiag_sport) != request.body.sdiag_family)
+		return -1;
+	return request_user(&request, ret_uid);
 }
