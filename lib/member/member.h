@@ -53,6 +53,18 @@ struct tfc__member_prober {
 	void (*fn)(struct tfc__member_prober *prober, struct tfc__member *member);
 };
 
+/* Embedded. Of a backend that reports states: what this node's connections observe of a member.
+ * `fn` is called in dispatch; received: at most ten times a second for each member. */
+enum tfc__member_observation {
+	TFC__MEMBER_RECEIVED = 1, /* a message */
+	TFC__MEMBER_BROKEN,       /* its connection has ended */
+	TFC__MEMBER_REFUSED,      /* nothing listens at its address */
+};
+struct tfc__member_evidence {
+	void (*fn)(struct tfc__member_evidence *evidence, const struct tfc__member *member,
+		   enum tfc__member_observation what);
+};
+
 struct tfc__members_options {
 	/* This node; `name` is required. Other fields that are set override those of the
 	 * backend. */
@@ -75,6 +87,10 @@ uint32_t tfc__members_count(const struct tfc__members *members);
 struct tfc__member *tfc__members_find(struct tfc__members *members, const char *name);
 /* Whether no other node can ever join: there is no backend. */
 bool tfc__members_is_alone(const struct tfc__members *members);
+/* Whether the backend still searches for the other nodes: those that are known may be few of them.
+ */
+bool tfc__members_are_joining(const struct tfc__members *members);
+void tfc__members_set_joining(struct tfc__members *members, bool are_joining);
 /* Whether the search for this node's GPUs is still running. */
 bool tfc__members_is_finding(const struct tfc__members *members);
 struct tfc__member *tfc__members_self(const struct tfc__members *members);
@@ -109,6 +125,7 @@ void tfc__members_set_draining(struct tfc__members *members, struct tfc__member 
 
 struct tfc__members *tfc__members_of(tfc_membership *membership);
 tfc_membership *tfc__members_face(struct tfc__members *members);
+void tfc__members_set_evidence(struct tfc__members *members, struct tfc__member_evidence *evidence);
 
 /* Checks a member's fields. The error text begins with the field's name ("address: must be
  * ..."). */

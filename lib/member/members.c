@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "base/options.h"
 
+#define EVIDENCE_PAUSE (100 * TFC__MS) /* between two observations of messages of a member */
+
 /* ---- probes */
 
 static void set_probe_timer(struct tfc__members *members)
@@ -57,11 +59,30 @@ void tfc__members_set_prober(struct tfc__members *members, struct tfc__member_pr
 	members->prober = prober;
 }
 
+void tfc__members_set_evidence(struct tfc__members *members, struct tfc__member_evidence *evidence)
+{
+	members->evidence = evidence;
+}
+
+static void report_observation(struct tfc__members *members, struct tfc__member_row *row,
+			       enum tfc__member_observation what)
+{
+	uint64_t now = tfc__now();
+	bool is_recent = now - row->probe.received_at < EVIDENCE_PAUSE;
+	if (!members->evidence || (what == TFC__MEMBER_RECEIVED && is_recent))
+		return;
+	/* after a connection has ended, the next message counts at once */
+	row->probe.received_at = what == TFC__MEMBER_RECEIVED ? now : 0;
+	members->evidence->fn(members->evidence, &row->member, what);
+}
+
 void tfc__members_received(struct tfc__members *members, struct tfc__member *member)
 {
 	struct tfc__member_row *row = tfc__member_row_of(&member->link);
-	if (!is_probed(row))
+	if (!is_probed(row)) {
+		report_observation(members, row, TFC__MEMBER_RECEIVED);
 		return;
+	}
 	tfc__probe_received(&row->probe, tfc__now());
 	tfc__members_set_state(members, row, row->probe.state);
 }
@@ -69,8 +90,11 @@ void tfc__members_received(struct tfc__members *members, struct tfc__member *mem
 void tfc__members_broken(struct tfc__members *members, struct tfc__member *member, bool is_refused)
 {
 	struct tfc__member_row *row = tfc__member_row_of(&member->link);
-	if (!is_probed(row))
+	if (!is_probed(row)) {
+		report_observation(members, row,
+				   is_refused ? TFC__MEMBER_REFUSED : TFC__MEMBER_BROKEN);
 		return;
+	}
 	if (is_refused)
 		tfc__probe_refused(&row->probe);
 	else
@@ -83,7 +107,7 @@ void tfc__members_left(struct tfc__members *members, struct tfc__member *member)
 	struct tfc__member_row *row = tfc__member_row_of(&member->link);
 	if (is_probed(row))
 		tfc__probe_left(&row->probe);
-	if (!member->is_self)
+	if (!member->is_self && !members->evidence)
 		tfc__members_set_state(members, row, TFC_MEMBER_LEFT);
 }
 

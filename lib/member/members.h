@@ -32,7 +32,8 @@ struct tfc__members {
 	tfc_member_info own;
 	bool has_own_labels;
 	bool has_own_gpus;
-	bool is_finding; /* the search for its GPUs is running */
+	bool are_joining; /* the backend searches for the other nodes */
+	bool is_finding;  /* the search for its GPUs is running */
 
 	tfc_membership face;
 	tfc_membership_ops ops; /* zeros: no backend */
@@ -42,6 +43,7 @@ struct tfc__members {
 	struct tfc__probes probes;
 	struct tfc__timer timer;
 	struct tfc__member_prober *prober;
+	struct tfc__member_evidence *evidence; /* NULL: none */
 
 	struct tfc__observers watches; /* of struct tfc__member_event */
 	struct tfc__work reporting;

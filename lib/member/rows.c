@@ -187,6 +187,19 @@ bool tfc__members_is_alone(const struct tfc__members *members)
 	return !members->ops.start;
 }
 
+bool tfc__members_are_joining(const struct tfc__members *members)
+{
+	return members->are_joining;
+}
+
+void tfc__members_set_joining(struct tfc__members *members, bool are_joining)
+{
+	if (members->are_joining == are_joining)
+		return;
+	members->are_joining = are_joining;
+	tfc__members_note(members, tfc__member_row_of(&members->self->link), TFC__MEMBER_CHANGED);
+}
+
 bool tfc__members_is_finding(const struct tfc__members *members)
 {
 	return members->is_finding;

@@ -37,6 +37,11 @@ CORE = re.compile(r"cluster/(core_\w+|maintainer_core)")
 IMPURE = ("ctx/", "store/", "agent/", "tfcluster/ctx.h", "tfcluster/backend.h")
 VALUES = {"agent/task.h"}
 
+# The files of gossip that are pure take of the library only this.
+GOSSIP = re.compile(r"member/gossip_(apply|core|message|probe|spread|state|suspicion|sync|table)")
+GOSSIP_INCLUDES = re.compile(r"base/(buf|list|map|random)\.h|member/gossip_(core|message|state)\.h|"
+                             r"tfcluster/(error|member)\.h|(assert|stdbool|stddef|stdint|stdlib|string)\.h")
+
 # Names the backends of all modules, and is part of none.
 BUILTINS = "builtins.c"
 
@@ -74,6 +79,8 @@ def check_library_file(root, path):
             yield f"includes {name}: it is pure"
         if CORE.fullmatch(stem) and name.startswith(IMPURE) and name not in VALUES:
             yield f"includes {name}: the core is pure"
+        if GOSSIP.fullmatch(stem) and not GOSSIP_INCLUDES.fullmatch(name):
+            yield f"includes {name}: gossip is pure"
         if (kind == '"' or is_public) and name not in SHARED.get(stem, {name}):
             yield f"includes {name}: the shim is made of it, too"
         if kind == "<" and not is_public:

@@ -1,8 +1,10 @@
 """Whether the simulator can fail: each mutant takes one fix back and must be found.
 
-mutants.py BUILD [--seeds N] [--seconds S] [NAME...]
+mutants.py BUILD [--seeds N] [--seconds S] [--tests] [NAME...]
 A mutant's files are compiled as the build compiles them, and linked in place of the simulator's own
 or in front of the library. The line "Breaks: ..." in front of a patch names the referee that must find it.
+A patch with a line "Test: NAME" is found by that test of test/sim; "Breaks: ..." is the case that fails.
+--tests: only these; otherwise only the others.
 """
 
 import argparse
@@ -46,19 +48,19 @@ def compile_mutant(build, path, source, target):
     subprocess.run(argv, cwd=directory, check=True)
 
 
-def link_mutant(build, paths, objects, target):
-    """The simulator with these objects in place of those of the same sources."""
-    lines = subprocess.run(["ninja", "-C", build, "-t", "commands", "test/sim/nodes/nodes"],
+def link_mutant(build, program, paths, objects, target):
+    """The program with these objects in place of those of the same sources."""
+    lines = subprocess.run(["ninja", "-C", build, "-t", "commands", program],
                            capture_output=True, text=True, check=True).stdout.splitlines()
-    argv = shlex.split(next(line for line in reversed(lines) if " -o test/sim/nodes/nodes " in line))
+    argv = shlex.split(next(line for line in reversed(lines) if f" -o {program} " in line))
     argv[argv.index("-o") + 1] = str(target)
     replaced = tuple(path.replace("/", "_") + ".o" for path in paths)
     rest = [word for word in argv[1:] if not word.endswith(replaced)]
     subprocess.run(argv[:1] + [str(name) for name in objects] + rest, cwd=build, check=True)
 
 
-def make(build, patch, folder):
-    """The simulator with a mutant in it."""
+def make(build, program, patch, folder):
+    """The program with a mutant in it."""
     tree = folder / "tree"
     objects = []
     paths = changed_files(patch)
@@ -72,8 +74,8 @@ def make(build, patch, folder):
     for path in paths:
         objects.append(folder / (path.replace("/", "_") + ".o"))
         compile_mutant(build, path, tree / path, objects[-1])
-    link_mutant(build, paths, objects, folder / "nodes")
-    return folder / "nodes"
+    link_mutant(build, program, paths, objects, folder / "mutant")
+    return folder / "mutant"
 
 
 def head_line(patch, name):
@@ -98,22 +100,36 @@ def hunt(program, promise, seen_in, seeds, seconds):
     return None
 
 
+def run_test(program, case):
+    """The line of the test's output that says that this case failed, or None."""
+    done = subprocess.run([program], capture_output=True, text=True)
+    return next((line for line in (done.stdout + done.stderr).splitlines()
+                 if line == f"[  FAILED  ] {case}"), None)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--seeds", type=int, default=2000)
     parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--tests", action="store_true")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     missed = 0
     for patch in sorted(MUTANTS.glob("*.patch")):
-        if options.names and patch.stem not in options.names:
+        test = head_line(patch, "Test")
+        if options.names and patch.stem not in options.names or options.tests != bool(test):
             continue
         with tempfile.TemporaryDirectory() as folder:
             begin = time.monotonic()
-            program = make(options.build.resolve(), patch, pathlib.Path(folder))
-            found = hunt(program, head_line(patch, "Breaks"), head_line(patch, "Seen in world"),
-                         options.seeds, options.seconds)
+            program = make(options.build.resolve(),
+                           f"test/sim/{test}_test" if test else "test/sim/nodes/nodes", patch,
+                           pathlib.Path(folder))
+            if test:
+                found = run_test(program, head_line(patch, "Breaks"))
+            else:
+                found = hunt(program, head_line(patch, "Breaks"), head_line(patch, "Seen in world"),
+                             options.seeds, options.seconds)
             print(f"{patch.stem}: {found or 'NOT FOUND'} ({time.monotonic() - begin:.0f} s)",
                   flush=True)
             missed += found is None

@@ -1,0 +1,127 @@
+/*
+ * Shared by the files of the gossip membership (gossip.h).
+ */
+#ifndef TFC_MEMBER_GOSSIP_INTERNAL_H
+#define TFC_MEMBER_GOSSIP_INTERNAL_H
+
+#include "base/name_table.h"
+#include "member/gossip.h"
+#include "member/gossip_core.h"
+#include "transport/address.h"
+#include "transport/peer.h"
+#include "wire/sealed.h"
+
+struct tfc__gossip_seed {
+	char *text; /* "HOST:PORT" */
+	struct tfc__tcp_host host;
+	bool is_numeric;
+	struct tfc__resolve *resolve; /* NULL: not being resolved */
+	uint64_t resolved_at;         /* when that was begun; 0: never */
+	struct tfc__gossip_membership *gossip;
+};
+
+struct tfc__gossip_membership {
+	tfc_ctx *ctx; /* NULL: not started */
+	struct tfc__members *members;
+	struct tfc__gossip_membership_options options;
+	char *state_dir;
+
+	struct tfc__gossip *core;     /* NULL: not begun */
+	struct tfc__sealing *sealing; /* of datagrams */
+	struct tfc__datagrams *datagrams;
+	struct tfc__datagram_receiver receiver;
+	struct tfc__gossip_address address; /* of this node */
+	struct tfc__timer wake;
+	struct tfc__observer watch; /* of this node's own entry */
+	struct tfc__member_evidence evidence;
+	struct tfc__buf meta; /* of this node, as the others know it */
+
+	/* The member whose name each row of the table has. */
+	struct tfc__link rows; /* struct gossip_row */
+	struct tfc__name_table names;
+
+	/* Requests that were made here, and the one that is being served. */
+	struct tfc__link streams; /* struct gossip_exchange */
+	struct tfc__rpc_request *serving;
+
+	struct tfc__gossip_seed *seeds;
+	uint32_t seed_count;
+	struct tfc__timer join;
+	uint32_t join_failures; /* attempts so far */
+	bool was_accepted;      /* another node has responded to a push-pull */
+	uint64_t refused_since; /* when a node first refused this one's name; 0: none does */
+	char join_error[400];   /* why the last seed could not be used */
+	char join_logged[400];  /* the last text in the log */
+
+	/* Refused datagrams since the last text in the log. */
+	uint32_t refused_count;
+	uint64_t refused_logged_at; /* 0: never */
+
+	struct tfc__work refusing; /* calls options.refused */
+	tfc_error refusal;
+	bool was_refused;
+
+	void (*left)(void *user);
+	void *left_user;
+	struct tfc__work leaving; /* calls left */
+};
+
+/* ---- gossip.c */
+
+/* Passes an event to the state machine and carries out its actions. */
+void tfc__gossip_membership_step(struct tfc__gossip_membership *gossip,
+				 const struct tfc__gossip_event *event);
+/* Another node has refused a push-pull, because this node's name is in use. */
+void tfc__gossip_name_refused(struct tfc__gossip_membership *gossip, const tfc_error *why);
+/* Whether another member is alive or suspect. */
+bool tfc__gossip_membership_has_others(const struct tfc__gossip_membership *gossip);
+
+/* Addresses of the state machine; false if it is not IPv4 or IPv6. */
+bool tfc__gossip_address_from(const struct sockaddr_storage *address,
+			      struct tfc__gossip_address *ret_address);
+void tfc__gossip_address_to(const struct tfc__gossip_address *address,
+			    struct sockaddr_storage *ret_address);
+#define TFC__GOSSIP_ADDRESS_TEXT 80
+void tfc__gossip_address_write(const struct tfc__gossip_address *address,
+			       char text[TFC__GOSSIP_ADDRESS_TEXT]); /* "tcp://..." */
+
+/* ---- gossip_join.c */
+
+int tfc__gossip_seeds_set(struct tfc__gossip_membership *gossip, const char *const *seeds,
+			  tfc_error *error);
+void tfc__gossip_seeds_free(struct tfc__gossip_membership *gossip);
+void tfc__gossip_join_begin(struct tfc__gossip_membership *gossip);
+void tfc__gossip_join_stop(struct tfc__gossip_membership *gossip);
+void tfc__gossip_join_succeeded(struct tfc__gossip_membership *gossip,
+				const struct tfc__gossip_address *seed);
+/* A request to a seed has failed; error NULL: the seed is this node, or alone. */
+void tfc__gossip_join_failed(struct tfc__gossip_membership *gossip,
+			     const struct tfc__gossip_address *seed, const tfc_error *error);
+
+/* ---- gossip_stream.c */
+
+/* Makes a request; its response or failure becomes an event in a later turn. */
+void tfc__gossip_stream_open(struct tfc__gossip_membership *gossip,
+			     const struct tfc__gossip_action *action);
+void tfc__gossip_streams_close(struct tfc__gossip_membership *gossip);
+/* What a request carries besides the message. */
+struct tfc__gossip_params {
+	char name[TFC__GOSSIP_NAME_MAX + 1]; /* of the sender */
+	char node_id[TFC__NODE_ID_SIZE];
+	char address[TFC__GOSSIP_ADDRESS_TEXT];
+	const void *data;
+	uint64_t len;
+};
+extern const struct tfc__fields tfc__gossip_params_fields;
+void tfc__gossip_stream_reply(struct tfc__rpc_request *request, const uint8_t *bytes, size_t len);
+
+/* ---- gossip_meta.c */
+
+/* Appends what the other nodes need to know. TFC_EINVAL: over TFC__GOSSIP_META_MAX bytes. */
+int tfc__gossip_meta_write(const tfc_member_info *info, tfc_error *error, struct tfc__buf *buf);
+/* Reads it from a parsed message into `ret_info`, whose labels are owned by the reader. Other
+ * fields stay unchanged. */
+int tfc__gossip_meta_read(struct tfc__reader *reader, const msgpack_object *meta, tfc_error *error,
+			  tfc_member_info *ret_info);
+
+#endif
