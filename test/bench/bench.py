@@ -9,6 +9,7 @@ import argparse
 
 import calls
 import cost
+import gossip
 import measure
 import nodes
 import output
@@ -27,6 +28,7 @@ ROWS = {
     "rpc": calls.Rpc,
     "relay": nodes.Relay,
     "cluster": nodes.Cluster,
+    "gossip": gossip.Gossip,
     "killed_node": nodes.KilledNode,
     "idle": cost.Idle,
     "scale": cost.Scale,
@@ -41,13 +43,15 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--markdown", action="store_true",
                         help="also put the table into doc/benchmarks.md")
+    parser.add_argument("--full", action="store_true",
+                        help="gossip with 20, 50 and 100 members and stalls of 5, 10 and 20 s")
     parser.add_argument("rows", nargs="*", default=[], help="of " + " ".join(ROWS))
     options = parser.parse_args()
     table = measure.Table()
     lines = [*page.surroundings(options.rows), ""]
     for name in options.rows or ROWS:
         print(f"bench: {name}", flush=True)
-        ROWS[name](options.build, table).run()
+        ROWS[name](options.build, table, options.full).run()
     lines += table.lines()
     print("\n" + "\n".join(lines))
     if options.markdown:

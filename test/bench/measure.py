@@ -85,7 +85,7 @@ def background(argv, **options):
 class Bench:
     """What the rows of a module need: the programs as they were built, and the table to add to."""
 
-    def __init__(self, build, table):
+    def __init__(self, build, table, is_full=False):
         self.bin = os.path.join(build, "test", "bench")
         self.helpers = os.path.join(build, "lib")
         self.tfc_run = os.path.join(build, "examples", "tfc_run", "tfc_run")
@@ -93,6 +93,7 @@ class Bench:
         self.task = os.path.join(self.bin, "task")
         self.environ = dict(os.environ, TFC_HELPER_DIR=self.helpers)
         self.table = table
+        self.is_full = is_full
 
     def print_lines(self, megabytes, *options):
         """The id of a job that has printed lines of 100 bytes, and has ended."""

@@ -71,8 +71,9 @@ class Cluster(Bench):
             yield ["nsenter", f"--net=/proc/{holder.pid}/ns/net"], f"/proc/{holder.pid}/net"
 
     @contextlib.contextmanager
-    def nodes(self, count, within=()):
-        """So many nodes with 8 slots that see each other: (the options that reach them, pids)."""
+    def nodes(self, count, within=(), has_gossip=False):
+        """So many nodes with 8 slots that see each other, by a members file or by gossip: (the
+        options that reach the first, the processes)."""
         with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
             key, members = (os.path.join(directory, name) for name in ("key", "members.json"))
             subprocess.run([self.tfc_run, "keygen", key], check=True, capture_output=True)
@@ -82,8 +83,10 @@ class Cluster(Bench):
                                        for i, name in enumerate(names)]}, file)
             started = [stack.enter_context(background(
                 [*within, self.tfc_run, "node", "--quiet", "--json", "--name", name,
-                 "--members", members, "--key", key,
-                 "--state", os.path.join(directory, name), "--slots", "8", "--label",
+                 *(["--gossip", f"127.0.0.1:{7500 + i}", *["--join", "127.0.0.1:7500"][:2 * i]]
+                   if has_gossip else ["--members", members]), "--key", key,
+                 "--state", os.path.join(directory, name), "--temp-dir", directory,
+                 "--slots", "8", "--label",
                  f"node={name}", "--ports",
                  f"{23000 + 100 * i}-{23099 + 100 * i}"], env=self.environ,
                 stdout=subprocess.PIPE, text=True)) for i, name in enumerate(names)]
@@ -93,7 +96,7 @@ class Cluster(Bench):
                     event = json.loads(node.stdout.readline())
                     if event.get("state") == "alive":
                         alive.add(event["name"])
-            yield ["--gateway", "tcp://127.0.0.1:7500", "--key", key], [n.pid for n in started]
+            yield ["--gateway", "tcp://127.0.0.1:7500", "--key", key], started
 
     def ready_after(self, argv):
         """Milliseconds until all tasks of a job are ready; then it is stopped."""
@@ -126,7 +129,7 @@ class Cluster(Bench):
             return
         with self.network() as (within, proc), self.nodes(3, within) as (_, hosts):
             time.sleep(2)  # what follows a start is over
-            pids = [[host, *descendants(host)] for host in hosts]
+            pids = [[host.pid, *descendants(host.pid)] for host in hosts]
             before = [[switches(pid) for pid in node] for node in pids]
             sent = loopback_bytes(proc)
             time.sleep(IDLE_SECONDS)
@@ -150,7 +153,8 @@ class KilledNode(Cluster):
     def run(self):
         obedient, deaf = "exec sleep 1000", "trap '' TERM; while :; do sleep 0.1; done"
         took = {}
-        with self.nodes(2 * self.KILLS + 3) as (reach, pids):
+        with self.nodes(2 * self.KILLS + 3) as (reach, started):
+            pids = [node.pid for node in started]
             # n0 maintains the jobs and runs none of their tasks.
             subprocess.run([self.tfc_run, "drain", *reach, "n0"], check=True, capture_output=True)
             for _ in range(self.KILLS):  # a job each: restarts of the same one are delayed

@@ -44,7 +44,8 @@ def surroundings(names):
     kernel = re.match(r"[0-9.]*[0-9]", platform.release()).group()
     versions = [first_line("cc", "--version"), python_version("tensorflow-cpu"),
                 package_version("python3-torch"), first_line("mpirun", "--version"),
-                package_version("supervisor"), package_version("runit"), package_version("musl")]
+                package_version("supervisor"), package_version("runit"), package_version("musl"),
+                first_line("go", "version")]
     yield f"- {os.cpu_count()} cores ({model.group(1) if model else 'unknown'}{virtual}), " \
           f"{memory} GiB, Linux {kernel}; load at the beginning {os.getloadavg()[0]:.1f}"
     yield "- " + "; ".join(version for version in versions if version)
