@@ -28,6 +28,15 @@ static int set_value(void *target, const struct option *option, const char *valu
 	return text ? 0 : -1;
 }
 
+static int set_gossip(void *target, const struct option *option, const char *value)
+{
+	if (*value)
+		return set_value(target, option, value);
+	if (json_object_set_new(target, option->name, json_true()) < 0)
+		die_without_memory();
+	return 0;
+}
+
 static int set_item(void *target, const struct option *option, const char *value)
 {
 	json_t *text = config_value(option, value), *list = json_object_get(target, option->name);
@@ -54,6 +63,13 @@ static const struct option table[] = {
 	{"advertise", "HOST", "address that its tasks advertise (the node's in the members file)",
 	 set_value},
 	{"members", "FILE", "all nodes, this one included; read again when it changes", set_value},
+	{"gossip", "[HOST:PORT]",
+	 "find all nodes by gossip; HOST:PORT is where they reach this one (its tcp address)",
+	 set_gossip},
+	{"join", "HOST:PORT",
+	 "with --gossip: a node, or a host name that stands for several, through which this one "
+	 "finds the others; may be repeated",
+	 set_item},
 	{"key", "FILE", "the cluster's key (`tfc_run keygen`; TFC_KEY)", set_value},
 	{"state", "DIR",
 	 "directory for jobs, logs and the node's identity (the default state directory)",
@@ -114,8 +130,6 @@ static const struct option table[] = {
 	{"json", NULL, "print one JSON object for each change of a member on stdout", set_true},
 	{"verbose", NULL, "also print resumed jobs, lost tasks, refused nodes and the like",
 	 set_true},
-	{"gossip", NULL, NULL},
-	{"join", NULL, NULL},
 };
 
 /* ---- the file of --config */

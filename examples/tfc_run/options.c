@@ -134,6 +134,8 @@ static int read_option(const struct command_line *line, char ***at, struct given
 		return complain("--%s is not supported by this version", option->name);
 	if (value && !option->value)
 		return complain("--%s takes no value", option->name);
+	if (!value && option->value && *option->value == '[')
+		value = **at && ***at != '-' ? *(*at)++ : "";
 	if (!value && option->value && !(value = *(*at)++))
 		return complain("--%s needs a value: %s", option->name, option->value);
 	*ret_given = (struct given){option, target, value ? value : ""};

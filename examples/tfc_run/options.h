@@ -11,9 +11,10 @@
 #include <stdint.h>
 
 struct option {
-	const char *name;  /* NULL: a heading of the help */
-	const char *value; /* its value's name in the help; NULL: takes no value */
-	const char *help;  /* NULL: not available in this version, which an error says */
+	const char *name; /* NULL: a heading of the help */
+	/* its value's name in the help; "[...]": it may be left out; NULL: takes no value */
+	const char *value;
+	const char *help; /* NULL: not available in this version, which an error says */
 	int (*set)(void *target, const struct option *option, const char *value); /* or NULL */
 	const char *path;   /* the job's key that it sets */
 	const char *fixed;  /* the value set there if the option takes none */

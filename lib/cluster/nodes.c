@@ -214,14 +214,20 @@ bool tfc__nodes_are_finding_gpus(const struct tfc__nodes *nodes)
 bool tfc__nodes_are_known(struct tfc__nodes *nodes, tfc_error *error)
 {
 	const struct tfc__member *unknown = nodes->known_at ? find_unknown_member(nodes) : NULL;
-	if (!unknown || tfc__now() >= nodes->known_at) {
+	bool are_joining = tfc__members_are_joining(nodes->members);
+	if ((!unknown && !are_joining) || tfc__now() >= nodes->known_at) {
 		nodes->known_at = 0;
 		return true;
 	}
 	tfc__nodes_try_at(nodes, nodes->known_at);
-	tfc__fail(error, TFC_EAGAIN, "cluster", 0,
-		  "this node has just started and does not know yet whether node %s is alive",
-		  unknown->name);
+	if (unknown)
+		tfc__fail(error, TFC_EAGAIN, "cluster", 0,
+			  "this node has just started and does not know yet whether node %s is "
+			  "alive",
+			  unknown->name);
+	else
+		tfc__fail(error, TFC_EAGAIN, "cluster", 0,
+			  "this node has just started and has not found the other nodes yet");
 	return false;
 }
 

@@ -38,7 +38,9 @@ static void show_time(struct tfc__json_writer *json, const struct tfc__field *fi
 static void show_seconds(struct tfc__json_writer *json, const struct tfc__field *field,
 			 const void *message)
 {
-	uint64_t ms = *(const uint64_t *)value_at(field, message);
+	const void *value = value_at(field, message);
+	uint64_t ms = field->size == sizeof(uint32_t) ? *(const uint32_t *)value
+						      : *(const uint64_t *)value;
 	char text[32];
 	int len = snprintf(text, sizeof(text), "%llu.%03u", (unsigned long long)ms / 1000,
 			   (unsigned)(ms % 1000));
@@ -241,6 +243,9 @@ static const struct tfc__field member_rows[] = {
 	MEMBER("gpus", TFC__UINT, gpus, TFC__V0_3, .json = "gpus", .shown = ANY),
 	MEMBER("labels", TFC__LINES, labels, TFC__V0_3, .json = "labels", .shown = ANY,
 	       .show = show_pairs),
+	MEMBER("silent_ms", TFC__UINT, silent_ms, TFC__V0_3, .json = "silent_s",
+	       .shown_if_set = ANY, .show = show_seconds),
+	MEMBER("rtt_us", TFC__UINT, rtt_us, TFC__V0_3, .json = "rtt_us", .shown_if_set = ANY),
 };
 static const tfc_member_info no_member = {.size = sizeof(no_member), .name = ""};
 static const struct tfc__fields member_fields = TFC__FIELDS(member_rows, tfc_member_info,

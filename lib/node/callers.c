@@ -50,6 +50,10 @@ static int caller_check_name(const struct tfc__caller *caller, const struct tfc_
 		return tfc__fail(error, TFC_EEXIST, "node", 0,
 				 "two nodes have the name \"%s\": this one and the one at %s",
 				 hello->name, id->address);
+	if ((!peer || !peer->member) && peers->options.is_gossip)
+		return tfc__fail(error, TFC_EAGAIN, "node", 0,
+				 "node \"%s\" does not know node \"%s\" yet",
+				 peers->options.hello->name, hello->name);
 	if (!peer || !peer->member)
 		return tfc__fail(error, TFC_ENOENT, "node", 0,
 				 "node \"%s\" is not in the members file of node \"%s\"; use the "
@@ -140,7 +144,7 @@ static void caller_serve_hello(struct tfc__caller *caller, struct tfc__rpc_reque
 		tfc__rpc_reply(request, &response);
 	if (code == TFC_EEXIST)
 		tfc__log(peers->ctx, TFC_LOG_WARNING, "node", hello.name, "%s", error.text);
-	else if (code < 0)
+	else if (code < 0 && !(code == TFC_EAGAIN && peers->options.is_gossip))
 		tfc__log(peers->ctx, TFC_LOG_INFO, "node", hello.name, "refused the node at %s: %s",
 			 tfc__peer_id(caller->peer)->address, error.text);
 	tfc__buf_fini(&response);

@@ -41,6 +41,8 @@ static void node_serve(void *user, struct tfc__caller *caller, struct tfc__rpc_r
 		return;
 	} else if (strcmp(method, "node.drain") == 0) {
 		node_serve_drain(node, request, params);
+	} else if (strcmp(method, "node.gossip") == 0 && node->gossip) {
+		tfc__gossip_membership_serve(node->gossip, request, params);
 	} else if (strcmp(method, "node.known") == 0) {
 		tfc__node_serve_known(node, request, params);
 	} else {
@@ -81,6 +83,7 @@ int tfc__node_connect(tfc_node *node, tfc_error *error)
 		.serve = node_serve,
 		.connected = node_on_connected,
 		.refused = node_on_refused,
+		.is_gossip = node->gossip,
 		.user = node,
 	};
 	return tfc__peers_open(node->ctx, &options, error, &node->peers);

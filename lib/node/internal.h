@@ -25,6 +25,7 @@
 #include "cluster/directory.h"
 #include "cluster/upstream.h"
 #include "gateway/service.h"
+#include "member/gossip.h"
 #include "member/static_file.h"
 #include "node/agent_link.h"
 #include "node/agent_service.h"
@@ -48,7 +49,9 @@ struct tfc_node {
 
 	struct tfc__keyring *keyring; /* NULL: none */
 	struct tfc__identity *identity;
-	struct tfc__static_file *file; /* NULL: none */
+	struct tfc__static_file *file;         /* NULL: none */
+	struct tfc__gossip_membership *gossip; /* NULL: none */
+	struct tfc__datagrams *datagrams;      /* NULL: none */
 	struct tfc__members *members;
 	struct tfc__hello hello;
 	struct tfc__peers *peers;
@@ -90,6 +93,15 @@ int tfc__node_connect(tfc_node *node, tfc_error *error);
 int tfc__node_listen(tfc_node *node, const tfc_node_options *options, tfc_error *error);
 void tfc__node_stop_listening(tfc_node *node);
 void tfc__node_disconnect(tfc_node *node);
+
+/* ---- gossip.c */
+
+/* Makes the membership by gossip; it begins after the node listens. */
+int tfc__node_open_gossip(tfc_node *node, const tfc_node_options *options, tfc_error *error);
+int tfc__node_begin_gossip(tfc_node *node, const tfc_node_options *options, tfc_error *error);
+/* The address at which `listen` NULL listens, as "tcp://HOST:PORT"; NULL: none. The caller frees
+ * it. Returns TFC_OK or TFC_ENOMEM. */
+int tfc__node_gossip_address(const tfc_node_options *options, tfc_error *error, char **ret_address);
 
 /* ---- gateway.c: the gateway's service for clients and members */
 
@@ -165,6 +177,8 @@ struct tfc__node_peer {
 	uint32_t failures;
 	uint32_t callers;     /* accepted connections from the member */
 	uint64_t received_at; /* tfc__now of the last heartbeat */
+	uint64_t pinged_at;   /* tfc__now when the pending ping was sent */
+	uint64_t rtt_ns;      /* of the last ping; 0: none */
 	/* As last reported; before its first report the pinned id of its member, or "". */
 	char node_id[TFC__NODE_ID_SIZE];
 	char boot_id[17];

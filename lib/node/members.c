@@ -23,6 +23,15 @@ static int open_members_source(tfc_node *node, const tfc_node_options *options,
 {
 	members->ops = options->membership;
 	members->user = options->membership_impl;
+	if (options->join && options->join[0] && !options->gossip)
+		return tfc__fail(error, TFC_EINVAL, "node", 0,
+				 "join has no effect without gossip; set gossip, too");
+	if (options->gossip) {
+		members->ops = &tfc__gossip_membership_ops;
+		int code = tfc__node_open_gossip(node, options, error);
+		members->user = node->gossip;
+		return code;
+	}
 	if (!options->members_file)
 		return TFC_OK;
 	if (options->membership)
@@ -47,9 +56,14 @@ int tfc__node_open_members(tfc_node *node, const tfc_node_options *options, tfc_
 	self.slots = options->slots;
 	self.memory_bytes = options->memory_bytes;
 	self.labels = options->labels;
+	char *address = NULL;
 	int code = open_members_source(node, options, &members, error);
-	if (code == TFC_OK)
+	if (code == TFC_OK &&
+	    (code = tfc__node_gossip_address(options, error, &address)) == TFC_OK) {
+		self.address = address;
 		code = tfc__members_open(node->ctx, &members, error, &node->members);
+	}
+	free(address);
 	return code;
 }
 
@@ -64,6 +78,8 @@ void tfc__node_close_members(tfc_node *node)
 	}
 	tfc__members_close(node->members);
 	tfc__static_file_free(node->file);
+	tfc__gossip_membership_free(node->gossip);
+	tfc__datagrams_close(node->datagrams);
 }
 
 void tfc__node_set_draining(tfc_node *node, bool is_draining)
@@ -81,12 +97,32 @@ const char *tfc__node_member_id(const tfc_node *node, const struct tfc__member *
 
 /* ---- for hosts */
 
+/* When the member was last heard of, by gossip or over a connection. */
+static void set_contact(const tfc_node *node, const struct tfc__member *member,
+			tfc_member_info *info)
+{
+	const struct tfc__node_peer *peer = member->owner;
+	uint64_t received_at = 0, rtt_ns = 0, now = tfc__now();
+	if (node->gossip)
+		tfc__gossip_membership_contact(node->gossip, member->name, &received_at, &rtt_ns);
+	if (peer && peer->received_at > received_at)
+		received_at = peer->received_at;
+	if (peer && !rtt_ns)
+		rtt_ns = peer->rtt_ns;
+	if (received_at)
+		info->silent_ms = (uint32_t)((now - received_at) / TFC__MS) + 1;
+	if (rtt_ns)
+		info->rtt_us = (uint32_t)(rtt_ns / 1000) + 1;
+}
+
 static void report_member(const tfc_node *node, const struct tfc__member *member, uint32_t change,
 			  tfc_member_fn fn, void *user)
 {
 	tfc_member_info info;
 	tfc__member_info(member, &info);
 	info.node_id = tfc__node_member_id(node, member);
+	if (!member->is_self)
+		set_contact(node, member, &info);
 	fn(user, change, &info);
 }
 

@@ -83,10 +83,19 @@ static void leave_on_goodbye(void *user)
 	node->left(node->left_user);
 }
 
+static void leave_say_goodbye(void *user)
+{
+	tfc_node *node = user;
+	tfc__peers_leave(node->peers, leave_on_goodbye, node);
+}
+
 static void leave_send_goodbye(tfc_node *node)
 {
 	tfc__node_stop_leaving(node);
-	tfc__peers_leave(node->peers, leave_on_goodbye, node);
+	if (node->gossip)
+		tfc__gossip_membership_leave(node->gossip, leave_say_goodbye, node);
+	else
+		leave_say_goodbye(node);
 }
 
 static void leave_when_empty(struct tfc__work *work)

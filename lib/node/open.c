@@ -230,7 +230,9 @@ int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_er
 	    (code = tfc__node_open_gateway(node, options, error)) < 0)
 		return code;
 	tfc__node_find_remote_job_logs(node);
-	return tfc__node_listen(node, options, error);
+	if ((code = tfc__node_listen(node, options, error)) < 0)
+		return code;
+	return tfc__node_begin_gossip(node, options, error);
 }
 
 void tfc__node_close_parts(tfc_node *node)

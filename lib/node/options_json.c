@@ -59,8 +59,8 @@ static const struct tfc__option_key node_keys[] = {
 	{"quiet", TFC__OPTION_OF_TOOL, 0},
 	{"json", TFC__OPTION_OF_TOOL, 0},
 	{"verbose", TFC__OPTION_OF_TOOL, 0},
-	{"gossip", TFC__OPTION_LATER, 0},
-	{"join", TFC__OPTION_LATER, 0},
+	NODE("gossip", GOSSIP, gossip),
+	NODE("join", TEXTS, join),
 };
 
 static const struct tfc__option_key gateway_keys[] = {
@@ -333,14 +333,24 @@ static int option_read_scalar(struct reader *r, const struct tfc__option_key *ke
 	}
 }
 
+/* true stands for "auto". */
+static int option_read_gossip(struct reader *r, const struct tfc__option_key *key,
+			      const json_t *value)
+{
+	const char **field = (const char **)(void *)((char *)r->options + key->offset);
+	if (!json_is_boolean(value))
+		return option_read_scalar(r, key, value);
+	*field = json_is_true(value) ? "auto" : NULL;
+	return TFC_OK;
+}
+
 static int option_fail_unknown(struct reader *r, const char *name)
 {
 	struct tfc__json_key list[64] = {{0}};
 	struct tfc__json_keys names = {list, 0};
 	char near[64];
 	for (size_t i = 0; i < r->keys->count; i++)
-		if (r->keys->items[i].kind != TFC__OPTION_LATER)
-			list[names.count++].path = r->keys->items[i].name;
+		list[names.count++].path = r->keys->items[i].name;
 	if (tfc__keys_suggest(&names, "", name, near))
 		return FAIL(r, "unknown key; did you mean %s?", near);
 	return FAIL(r, "unknown key");
@@ -355,9 +365,8 @@ static int option_read_key(struct reader *r, const char *name, const json_t *val
 	if (!key)
 		return option_fail_unknown(r, name);
 	switch (key->kind) {
-	case TFC__OPTION_LATER:
-		return tfc__key_fail(&r->path, r->error, TFC_ENOTSUP,
-				     "not supported by this version");
+	case TFC__OPTION_GOSSIP:
+		return option_read_gossip(r, key, value);
 	case TFC__OPTION_OF_TOOL:
 		return json_is_boolean(value) ? TFC_OK : FAIL(r, "must be true or false");
 	case TFC__OPTION_TEXTS:

@@ -22,9 +22,9 @@ enum tfc__option_kind {
 	TFC__OPTION_BYTES,         /* uint64_t, at least 1: 8589934592 or "8G" */
 	TFC__OPTION_PORTS,         /* uint16_t port_first and port_last: "20000-29999" */
 	TFC__OPTION_BASE_ENV,      /* uint32_t: "minimal" or "node" */
+	TFC__OPTION_GOSSIP,        /* const char *: "HOST:PORT", or true for "auto" */
 	TFC__OPTION_STORE,         /* no field: "local" */
 	TFC__OPTION_OF_TOOL,       /* no field: true or false, for tfc_run itself */
-	TFC__OPTION_LATER,         /* no field: not in this version */
 };
 
 struct tfc__option_key {
@@ -45,7 +45,7 @@ extern const struct tfc__option_keys tfc__gateway_keys; /* of tfc_gateway_option
 /* The memory that the pointers in a struct of options refer to. Zeroed: none. */
 struct tfc__option_storage {
 	struct tfc__strv texts;
-	char **lists[4];
+	char **lists[5];
 	uint32_t list_count;
 	uint32_t *groups;
 };

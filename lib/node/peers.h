@@ -33,6 +33,9 @@ struct tfc__peers_options {
 	void (*connected)(void *user, struct tfc__node_peer *peer);
 	/* Called once, from dispatch: this node may not take part (tfc_node_options.refused). */
 	void (*refused)(void *user, const tfc_error *error);
+	/* The nodes learn of each other at different times: one that is not known yet tries again.
+	 */
+	bool is_gossip;
 	void *user;
 };
 

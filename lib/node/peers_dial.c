@@ -124,7 +124,8 @@ static void dialed_lost(struct tfc__node_peer *peer, const tfc_error *why)
 static void dialed_refused(struct tfc__node_peer *peer, const tfc_error *error)
 {
 	struct tfc__peers *peers = peer->peers;
-	node_peer_log(peer, error->text);
+	if (!(error->code == TFC_EAGAIN && peers->options.is_gossip))
+		node_peer_log(peer, error->text);
 	tfc__node_peer_hang_up(peer);
 	peer->is_refused = error->code != TFC_EAGAIN && error->code != TFC_ENOMEM;
 	schedule_redial(peer);
@@ -284,8 +285,10 @@ static void on_ping_end(void *user, int code, const msgpack_object *result, cons
 {
 	struct tfc__node_peer *peer = user;
 	peer->ping = NULL;
-	if (code == TFC_OK)
-		tfc__node_peer_received(peer);
+	if (code != TFC_OK)
+		return;
+	tfc__node_peer_received(peer);
+	peer->rtt_ns = tfc__now() - peer->pinged_at;
 }
 
 void tfc__node_peer_on_probe(struct tfc__member_prober *prober, struct tfc__member *member)
@@ -295,7 +298,9 @@ void tfc__node_peer_on_probe(struct tfc__member_prober *prober, struct tfc__memb
 	struct tfc__rpc_options call = {.method = "node.ping", .end = on_ping_end, .user = peer};
 	if (!peer) /* it could not be created before: out of memory */
 		tfc__peers_adopt(tfc__container_of(prober, struct tfc__peers, prober), member);
-	if (peer && peer->is_up && !peer->ping &&
-	    tfc__rpc_call(tfc__peer_rpc(peer->dialed), &call, &error, &peer->ping) < 0)
+	if (!peer || !peer->is_up || peer->ping)
+		return;
+	peer->pinged_at = tfc__now();
+	if (tfc__rpc_call(tfc__peer_rpc(peer->dialed), &call, &error, &peer->ping) < 0)
 		peer->ping = NULL;
 }

@@ -46,8 +46,8 @@ class Node:
         env = dict(os.environ, TMPDIR=self.tmp, HOME=self.fleet.dir)
         with open(self.err, "ab") as err:
             self.process = self.host.start(
-                [TFC_RUN, "node", "--name", self.name, "--listen", self.address, "--members",
-                 self.fleet.members, "--key", self.fleet.key, "--state", self.state,
+                [TFC_RUN, "node", "--name", self.name, "--listen", self.address,
+                 *self.fleet.membership(), "--key", self.fleet.key, "--state", self.state,
                  "--ports", PORTS, *self.options], stdout=subprocess.DEVNULL, stderr=err,
                 env=env, cwd=self.fleet.dir)
         return self
@@ -77,6 +77,7 @@ class Node:
 class FleetTest(cluster.SlowPrograms, unittest.TestCase):
     HOSTS = 3
     NODE_OPTIONS = ()
+    IS_GOSSIP = bool(os.environ.get("TFC_TEST_GOSSIP"))  # any test of this folder, with gossip
 
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix="net-test-")
@@ -99,6 +100,12 @@ class FleetTest(cluster.SlowPrograms, unittest.TestCase):
                                        for node in nodes]})
         pathlib.Path(self.members + ".new").write_text(text)
         os.replace(self.members + ".new", self.members)
+
+    def membership(self):
+        if not self.IS_GOSSIP:
+            return ["--members", self.members]
+        seeds = [f"{host.address}:{PORT}" for host in self.net.hosts[:2]]
+        return ["--gossip", *(word for seed in seeds for word in ("--join", seed))]
 
     def start_nodes(self):
         for node in self.nodes:

@@ -203,10 +203,12 @@ class AskTest(NodeTest):
                          (by_b["node_id"], True, "down"))
         lines = self.ask("members").splitlines()
         self.assertEqual(lines[0].split(),
-                         ["NAME", "STATE", "ADDRESS", "SLOTS", "MEMORY", "GPUS", "LABELS"])
+                         ["NAME", "STATE", "SEEN", "RTT", "ADDRESS", "SLOTS", "MEMORY", "GPUS", "LABELS"])
         self.assertEqual(lines[1].split(),
-                         ["a", "alive", self.address[0], "3", "1GiB", "0", "rack=1"])
-        self.assertEqual(lines[2].split(), ["b", "alive", self.address[1], "any", "any", "0", "-"])
+                         ["a", "alive", "-", "-", self.address[0], "3", "1GiB", "0", "rack=1"])
+        name, state, seen, rtt, *rest = lines[2].split()
+        self.assertEqual([name, state, seen, *rest], ["b", "alive", "0s", self.address[1], "any", "any", "0", "-"])
+        self.assertRegex(rtt, "^(-|[0-9.]+ms)$")
 
     def test_members_over_tcp_with_a_key(self):
         self.node("a")
@@ -641,7 +643,6 @@ class RefusedTest(NodeTest):
 
     def test_options(self):
         for args, words in (
-                (["--gossip"], "--gossip is not supported by this version"),
                 (["--store", "etcd:http://h"], "etcd is not supported by this version"),
                 (["--store", "disk"], '--store: unknown store "disk"; use "local"'),
                 (["--slots", "many"], '--slots: "many" is not a whole number of at least 1$'),

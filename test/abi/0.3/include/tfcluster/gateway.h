@@ -362,9 +362,11 @@ enum tfc_event_kind {
 	 * with wants_progress. */
 	TFC_EVENT_PROGRESS = 15,
 	/* Of a subscription with wants_reconnects: */
-	/* The node that maintains the job, or the way to it, does not respond. The subscription
-	 * retries; text says why and for how long at most. It comes again when the reason changes.
-	 * LOST follows if the time is over. */
+	/* The node that maintains the job, or the way to it, does not respond. If the connection is
+	 * lost, the subscription retries, and text says for how long at most; LOST follows if the
+	 * time is over. If the connection is open and nothing was received for 3 s, also no
+	 * response to a heartbeat, the subscription waits, and error_code is TFC_ETIMEDOUT. The
+	 * event comes again when the reason changes. */
 	TFC_EVENT_RECONNECTING = 16,
 	/* The subscription continues where it was. */
 	TFC_EVENT_RECONNECTED = 17,
@@ -483,8 +485,8 @@ typedef struct tfc_subscribe_options {
 	const char *cursor;
 	uint32_t wants_live;     /* 1: report LIVE once the replay is over */
 	uint32_t wants_progress; /* 1: report PROGRESS of unfinished lines */
-	/* 1: report RECONNECTING and RECONNECTED. 0: a connection that is lost for more than 3 s is
-	 * only logged. */
+	/* 1: report RECONNECTING and RECONNECTED. 0: a connection that is lost, or whose node does
+	 * not respond, for more than 3 s is only logged. */
 	uint32_t wants_reconnects;
 	uint32_t reserved; /* 0 */
 } tfc_subscribe_options;

@@ -33,11 +33,14 @@ typedef struct tfc_member_info {
 	uint32_t gpus;             /* GPUs that its tasks may reserve */
 	uint32_t is_self;          /* 1: the node that lists its members */
 	uint32_t is_draining;      /* 1: it accepts no new task */
+	/* Milliseconds since its last sign of life, at least 1; 0: none yet, or the node itself */
+	uint32_t silent_ms;
+	uint32_t rtt_us; /* round-trip time to it in microseconds, as last measured; 0: not known */
 } tfc_member_info;
 
-#define TFC_MEMBER_INFO_INIT                                          \
-	{                                                             \
-		sizeof(tfc_member_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define TFC_MEMBER_INFO_INIT                                                \
+	{                                                                   \
+		sizeof(tfc_member_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
 	}
 
 /** As tfc_ctx_options_init. */

@@ -123,12 +123,23 @@ typedef struct tfc_node_options {
 	const tfc_upstream_ops *upstream; /* NULL: there is none */
 	void *upstream_impl;              /* the first argument of its functions */
 	const char *upstream_map; /* a file, in place of upstream (doc/guide/data.md); NULL: none */
+
+	/* Gossip: the nodes find each other, in place of members_file (doc/guide/gossip.md). The
+	 * numeric "HOST:PORT" at which other nodes reach this one, over tcp and UDP, at which it
+	 * also listens if `listen` is NULL; "auto": the first tcp address of `listen`, with `host`
+	 * in place of a wildcard. NULL: no gossip. With gossip, probe_ms is the time between two
+	 * probes of any members (0: 500), and suspect_ms and down_ms must be 0. */
+	const char *gossip;
+	/* "HOST:PORT" of nodes through which this one finds all others; a host name stands for all
+	 * of its addresses. They need not run yet. NULL: others find this node. */
+	const char *const *join;
 } tfc_node_options;
 
 #define TFC_NODE_OPTIONS_INIT                                                                      \
 	{                                                                                          \
 		sizeof(tfc_node_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-			0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0  \
+			0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+			0, 0                                                                       \
 	}
 
 /** As tfc_ctx_options_init. */

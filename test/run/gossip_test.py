@@ -1,0 +1,325 @@
+"""tfc_run node --gossip: nodes that find each other through any one of them; keys; and bad input."""
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import harness
+from node_test import NodeTest
+
+
+class GossipTest(NodeTest):
+    def host_port(self, name):
+        return self.address_of(name)[len("tcp://"):]
+
+    def node_args(self, name, *args):
+        key = [] if "--key" in args else ["--key", "key"]
+        return ["node", "--name", name, "--gossip", self.host_port(name), *key, "--state", f"state-{name}", "--json",
+                "--verbose", *args]
+
+    def await_alive(self, *runs):
+        """Until each of these sees all others."""
+        names = [run.name for run in runs]
+        for run in runs:
+            for name in names:
+                if name != run.name:
+                    self.await_state(run, name, "alive")
+
+    def node(self, name, *args):
+        run = super().node(name, *args)
+        run.name = name
+        return run
+
+
+class StartTest(GossipTest):
+    def test_nodes_find_each_other_through_one_seed(self):
+        a = self.node("a", "--slots", "3", "--label", "rack=1", "--memory", "1G")
+        b = self.node("b", "--join", self.host_port("a"))
+        c = self.node("c", "--join", self.host_port("a"))
+        self.await_alive(a, b, c)
+        by_c = {member["name"]: member for member in json.loads(self.ask("members", "--json", name="c"))}
+        self.assertEqual([by_c["a"][key] for key in ("state", "address", "slots", "memory", "labels")],
+                         ["alive", self.address[0], 3, 1 << 30, {"rack": "1"}])
+        self.assertLess(by_c["a"]["silent_s"], 30)
+        self.assertNotIn("silent_s", by_c["c"])
+        end = time.monotonic() + harness.PATIENCE
+        while "rtt_us" not in json.loads(self.ask("members", "--json", name="c"))[0]:
+            self.assertLess(time.monotonic(), end)
+
+    def ask(self, command, *args, name="a"):
+        run = self.start_bare(command, "--gateway", f"unix:{self.dir}/state-{name}/node.sock", *args).end()
+        self.assertEqual(run.status, 0, run.err)
+        return run.out.decode()
+
+    def test_the_seed_may_start_last(self):
+        c = self.node("c", "--join", self.host_port("a"))
+        c.await_output("cannot join the other nodes yet: " + self.host_port("a"), "err")
+        b = self.node("b", "--join", self.host_port("a"), "--join", self.host_port("c"))
+        a = self.node("a", "--join", self.host_port("a"))  # its own address is no seed
+        self.await_alive(a, b, c)
+        self.assertEqual(c.err.decode().count("cannot join"), 1, c.err)
+
+    def test_a_host_name_stands_for_its_addresses(self):
+        a = self.node("a")
+        b = self.node("b", "--join", self.host_port("a").replace("127.0.0.1", "localhost"))
+        self.await_alive(a, b)
+
+    def test_without_a_key_on_the_loopback(self):
+        self.env.pop("TFC_KEY", None)
+        runs = []
+        for name in "ab":
+            runs.append(self.start_bare("node", "--name", name, "--gossip", self.host_port(name), "--state",
+                                        f"state-{name}", "--json", "--join", self.host_port("a")))
+            runs[-1].name = name
+            runs[-1].await_output('"state":"ready"')
+        self.await_alive(*runs)
+
+
+class ChangeTest(GossipTest):
+    def test_a_killed_node_is_down_and_comes_back_as_the_same_member_at_a_new_address(self):
+        a = self.node("a")
+        b = self.node("b", "--join", self.host_port("a"))
+        self.await_alive(a, b)
+        before = json.loads(self.ask("members", "--json"))[1]
+        b.process.kill()
+        killed = time.monotonic()
+        self.await_state(a, "b", "down")
+        self.assertLess(time.monotonic() - killed, 1)  # its connections end, nobody waits for a silence
+        b.end()
+        run = self.start_bare("node", "--name", "b", "--gossip", self.address[3][len("tcp://"):], "--key", "key",
+                              "--state", "state-b", "--json", "--join", self.host_port("a"))
+        self.await_state(a, "b", "alive")
+        self.await_state(run, "a", "alive")
+        after = json.loads(self.ask("members", "--json"))[1]
+        self.assertEqual((after["name"], after["node_id"], after["address"]),
+                         ("b", before["node_id"], self.address[3]))
+
+    ask = StartTest.ask
+
+    def test_a_node_that_leaves_has_left(self):
+        a = self.node("a")
+        b = self.node("b", "--join", self.host_port("a"))
+        c = self.node("c", "--join", self.host_port("b"))
+        self.await_alive(a, b, c)
+        b.process.terminate()
+        b.end()
+        self.assertEqual(b.status, 0, b.err)
+        for run in (a, c):
+            self.await_state(run, "b", "left")
+
+    def test_a_drained_node_says_so_to_all(self):
+        a = self.node("a")
+        b = self.node("b", "--join", self.host_port("a"))
+        self.await_alive(a, b)
+        self.ask("drain", "b")
+        end = time.monotonic() + harness.PATIENCE
+        while not json.loads(self.ask("members", "--json"))[1]["draining"]:
+            self.assertLess(time.monotonic(), end)
+
+    def test_a_silent_node_goes_and_comes_back(self):
+        fast = ["--probe", "0.1"]
+        a = self.node("a", *fast)
+        b = self.node("b", "--join", self.host_port("a"), *fast)
+        c = self.node("c", "--join", self.host_port("a"), *fast)
+        self.await_alive(a, b, c)
+        c.process.send_signal(signal.SIGSTOP)
+        for run in (a, b):
+            self.await_state(run, "c", "down")
+        c.process.send_signal(signal.SIGCONT)
+        self.await_alive(a, b, c)
+
+    def test_a_job_moves_from_a_node_that_is_killed(self):
+        a = self.node("a", "--slots", "1", "--lease", "2")
+        b = self.node("b", "--join", self.host_port("a"), "--slots", "1")
+        c = self.node("c", "--join", self.host_port("a"), "--slots", "1")
+        self.await_alive(a, b, c)
+        job = self.start_bare("start", "--gateway", f"unix:{self.dir}/state-a/node.sock", "--framework", "none",
+                              "--worker", "2", "--restart", "3", "--json", "--", "sleep", "1000")
+
+        def nodes():
+            placed = {}
+            for line in job.out.decode().split("\n")[:-1]:
+                event = json.loads(line)
+                if event["event"] == "task" and event.get("state") == "ready":
+                    placed[event["task"]] = event["node"]
+            return placed
+        self.until(job, lambda: len(nodes()) == 2)
+        self.assertEqual(len(set(nodes().values())), 2)
+        victim = next(name for name in nodes().values() if name != "a")
+        {"b": b, "c": c}[victim].process.kill()
+        self.until(job, lambda: len(nodes()) == 2 and victim not in nodes().values(), patience=60)
+        job.process.terminate()
+        job.end()
+
+    def until(self, run, condition, patience=harness.PATIENCE):
+        end = time.monotonic() + patience
+        while not condition():
+            self.assertTrue(time.monotonic() < end and run.fds, f"{run.out!r} {run.err!r}")
+            run.read(0.05)
+
+
+class WatchTest(GossipTest):
+    def setUp(self):
+        super().setUp()
+        self.a = self.node("a")
+        self.b = self.node("b", "--join", self.host_port("a"))
+        self.await_alive(self.a, self.b)
+
+    def watch(self, *args, **options):
+        return self.start_bare("members", "--watch", "--gateway", f"unix:{self.dir}/state-a/node.sock", *args,
+                               **options)
+
+    def stop(self, run):
+        run.process.send_signal(signal.SIGINT)
+        run.end()
+
+    def test_changes_are_printed_as_objects(self):
+        run = self.watch("--json")
+        run.await_output('"name":"b"')
+        self.b.process.kill()
+        run.await_output('"name":"b","state":"down"')
+        self.stop(run)
+        events = [json.loads(line) for line in run.out.decode().splitlines()]
+        self.assertEqual([(event["name"], event["state"]) for event in events if event["name"] == "a"],
+                         [("a", "alive")])  # times alone are no change
+        states = [event["state"] for event in events if event["name"] == "b"]
+        self.assertEqual((states[0], states[-1]), ("alive", "down"))
+
+    def test_changes_are_printed_as_rows(self):
+        run = self.watch()
+        run.await_output("b +alive ")
+        self.b.process.kill()
+        run.await_output("b +down ")
+        self.stop(run)
+        self.assertEqual(len([line for line in run.out.decode().splitlines() if line.startswith("a ")]), 1)
+
+    def test_a_terminal_shows_the_table_anew(self):
+        terminal, end = pty.openpty()
+        run = subprocess.Popen([harness.TFC_RUN, "members", "--watch", "--gateway",
+                                f"unix:{self.dir}/state-a/node.sock"], stdin=end, stdout=end, stderr=end,
+                               env=self.env, cwd=self.dir)
+        os.close(end)
+        self.addCleanup(os.close, terminal)
+        shown = b""
+
+        def await_shown(pattern):
+            nonlocal shown
+            stop = time.monotonic() + harness.PATIENCE
+            while not re.search(pattern, shown.split(b"\x1b[H\x1b[J")[-1], re.M):
+                self.assertLess(time.monotonic(), stop, shown)
+                if select.select([terminal], [], [], 0.1)[0]:
+                    shown += os.read(terminal, 65536)
+        try:
+            await_shown(rb"^NAME +STATE +SEEN +RTT .*\r\na +alive .*\r\nb +alive ")
+            self.b.process.kill()
+            await_shown(rb"^a +alive .*\r\nb +down ")
+            run.send_signal(signal.SIGINT)
+            self.assertEqual(run.wait(harness.PATIENCE), -signal.SIGINT)
+        finally:
+            if run.poll() is None:
+                run.kill()
+                run.wait()
+
+
+class KeyTest(GossipTest):
+    def test_a_node_with_another_key_is_not_accepted_and_gets_no_answer(self):
+        a = self.node("a")
+        self.run_bare("keygen", "other")
+        self.node("b", "--join", self.host_port("a"), "--key", "other").await_output("cannot join the other nodes",
+                                                                                     "err")
+        self.assertNotIn('"name":"b"', a.out.decode())
+
+    def test_datagrams_of_strangers_are_logged_rarely_and_not_answered(self):
+        a = self.node("a")
+        host, port = self.host_port("a").split(":")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+            stranger.settimeout(0.5)
+            for i in range(200):
+                stranger.sendto(b"TFG\1" + bytes([i]) * 200, (host, int(port)))
+            a.await_output("refused a datagram from 127.0.0.1:", "err")
+            self.assertRaises(socket.timeout, stranger.recv, 2000)
+        self.assertEqual(a.err.decode().count("refused a datagram"), 1)
+
+    def test_keys_are_changed_node_by_node(self):
+        """Install behind, put first, take out: no node ever loses sight of another."""
+        old = pathlib.Path(self.dir, "key").read_text()
+        self.run_bare("keygen", "new-key")
+        new = pathlib.Path(self.dir, "new-key").read_text()
+        join = {"a": "b", "b": "a"}
+        runs = {name: self.node(name, "--join", self.host_port(join[name])) for name in "ab"}
+        self.await_alive(*runs.values())
+        for text in (old + new, new + old, new):
+            for name in "ab":
+                pathlib.Path(self.dir, f"key-{name}").write_text(text)
+                os.chmod(os.path.join(self.dir, f"key-{name}"), 0o600)
+                runs[name].process.terminate()
+                runs[name].end()
+                runs[name] = self.node(name, "--join", self.host_port(join[name]), "--key", f"key-{name}")
+                self.await_alive(*runs.values())
+                self.await_state(runs[join[name]], name, "alive")
+
+
+class RefusedTest(GossipTest):
+    def test_bad_input(self):
+        for args, text in (
+                (["--join", "127.0.0.1:1"], "join has no effect without gossip; set gossip, too"),
+                (["--gossip", "--members", "members.json"],
+                 "tfc_node_options has both gossip and members_file; set one of them"),
+                (["--gossip", "nowhere.example:1"], "a numeric address is required, not a name"),
+                (["--gossip"], "gossip: the node listens nowhere; set gossip to HOST:PORT"),
+                (["--gossip", self.host_port("a"), "--down", "3"], "down has no effect with gossip"),
+                (["--gossip", self.host_port("a"), "--join", "127.0.0.1"], "join: "),
+                (["--gossip", self.host_port("a"), "--join", "127.0.0.1:0"],
+                 'join: "127.0.0.1:0": the port must not be 0'),
+                (["--gossip", "--listen", f"tcp://0.0.0.0:{self.first_port}", "--key", "key"],
+                 "other nodes cannot reach this one at 0.0.0.0; set advertise"),
+                (["--gossip", f"0.0.0.0:{self.first_port}"], "without a key"),
+                (["--gossip", self.host_port("a"), "--label", "a=" + "x" * 250, "--label", "b=" + "x" * 250,
+                  "--label", "c=" + "x" * 100], "a node's resources and labels have 512 bytes at most"),
+        ):
+            with self.subTest(args):
+                run = self.refused("node", "--name", "a", "--state", "state-a", *args)
+                self.assertEqual(run.status, 125, run.err)
+                self.assertIn(text, run.err.decode())
+
+    def test_a_name_that_cannot_be_resolved_is_named_and_tried_again(self):
+        a = self.node("a", "--join", "nowhere.invalid:7777")
+        a.await_output("cannot join the other nodes yet: nowhere.invalid:7777: cannot resolve host name", "err")
+
+    def test_two_nodes_with_one_name(self):
+        a = self.node("a")
+        b = self.start_bare("node", "--name", "a", "--gossip", self.host_port("b"), "--key", "key", "--state", "second",
+                            "--join", self.host_port("a"))
+        b.end()
+        self.assertEqual(b.status, 125, b.err)
+        self.assertIn('two nodes have the name "a"', b.err.decode())
+        for address in (self.address_of("a"), self.address_of("b")):
+            self.assertIn(address, b.err.decode())
+        self.assertIsNone(a.process.poll())
+
+    def test_a_copied_state_directory(self):
+        a = self.node("a")
+        b = self.node("b", "--join", self.host_port("a"))
+        self.await_alive(a, b)
+        b.process.terminate()
+        b.end()
+        shutil.copytree(os.path.join(self.dir, "state-b"), os.path.join(self.dir, "state-c"))
+        b = self.node("b", "--join", self.host_port("a"))
+        self.await_alive(a, b)
+        c = self.start_bare(*self.node_args("c", "--join", self.host_port("a")))
+        ended = c if c.process.wait(harness.PATIENCE) is not None else b
+        ended.end()
+        self.assertEqual(ended.status, 125, ended.err)
+        self.assertIn("have the same identity: the state directory of one is a copy of the other's",
+                      ended.err.decode())
+
+
+if __name__ == "__main__":
+    harness.main()
