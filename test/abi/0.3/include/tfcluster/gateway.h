@@ -180,11 +180,11 @@ TFC_API int tfc_submit_options_init(tfc_submit_options *options, uint32_t size);
  * exists is not known (tfc_reply.home). A gateway of a node in this process does not retry.
  *
  * Thread: the context's. Errors, of the call or in the reply: those of tfc_job_validate, TFC_ESTATE
- * (the node drains or shuts down), TFC_EEXIST (the client_key belongs to another job or another
- * user), TFC_EPARSE (the stored record of the client_key is damaged), TFC_ELOST, TFC_ENOSPC or
- * TFC_ESYS (the job cannot be stored), TFC_EARCHIVE (the bundle cannot be packed, or arrived
- * damaged), TFC_ETOOBIG, TFC_EBUSY (too many bundles are being sent to the node), TFC_EACCES (the
- * job has secrets, and the connection is tcp without a key), TFC_ENOTSUP (the node's store keeps no
+ * (the node shuts down), TFC_EEXIST (the client_key belongs to another job or another user),
+ * TFC_EPARSE (the stored record of the client_key is damaged), TFC_ELOST, TFC_ENOSPC or TFC_ESYS
+ * (the job cannot be stored), TFC_EARCHIVE (the bundle cannot be packed, or arrived damaged),
+ * TFC_ETOOBIG, TFC_EBUSY (too many bundles are being sent to the node), TFC_EACCES (the job has
+ * secrets, and the connection is tcp without a key), TFC_ENOTSUP (the node's store keeps no
  * secrets, or the bundle would have to go to its home through another node), TFC_ENOMEM,
  * TFC_ETIMEDOUT, TFC_ECANCELED, TFC_EFORK.
  */
@@ -306,10 +306,10 @@ TFC_API int tfc_gateway_members(tfc_gateway *gateway, const tfc_request_options 
 
 /**
  * Drains the node with the name `node`: it accepts no new task, and its running tasks move to other
- * nodes as their restart policy allows. The reply comes once the drain has begun. A drain ends with
- * tfc_gateway_undrain, or when the node is closed. Thread: the context's. Errors in the reply:
- * TFC_ENOENT (no such member), TFC_ELOST (the node cannot be reached now), TFC_ETIMEDOUT (it does
- * not answer within 5 s).
+ * nodes as their restart policy allows. It still accepts and maintains jobs, whose tasks run on
+ * other nodes. The reply comes once the drain has begun. A drain ends with tfc_gateway_undrain, or
+ * when the node is closed. Thread: the context's. Errors in the reply: TFC_ENOENT (no such member),
+ * TFC_ELOST (the node cannot be reached now), TFC_ETIMEDOUT (it does not answer within 5 s).
  */
 TFC_API int tfc_gateway_drain(tfc_gateway *gateway, const char *node,
 			      const tfc_request_options *options, tfc_reply_fn fn, void *user,
@@ -502,6 +502,7 @@ TFC_API int tfc_subscribe_options_init(tfc_subscribe_options *options, uint32_t 
 /**
  * Follows a job: replays its events and output so far, then reports what happens next, until the
  * job ends. The lines of an attempt keep their order and come before the TASK event of its end.
+ * Output that exists when a subscription begins comes task by task, not in the order of its time.
  * Only output on a node that cannot be reached at that time comes later: a GAP event reports it,
  * and the lines come once the node is back. Output is read from the logs when the host dispatches:
  * it is not queued for a slow subscriber, which slows no task.
