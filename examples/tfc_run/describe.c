@@ -65,7 +65,7 @@ static void describe_tasks(const tfc_job_info *job, struct text *text)
 		memory_limit_text(task, limit);
 		table_add(&table, "%s", limit);
 	}
-	char *lines = table_end(&table);
+	char *lines = table_end(&table, 0);
 	text_add(text, "\n%s", lines);
 	free(lines);
 }

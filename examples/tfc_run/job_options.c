@@ -243,6 +243,21 @@ static int set_resources(tfc_job *job, const struct command_line *line)
 	return 0;
 }
 
+static int complain_no_role(const char *value, const char *role, json_t *roles)
+{
+	const char *names[32], *name;
+	size_t count = 0;
+	json_t *item;
+	json_object_foreach(roles, name, item)
+	{
+		if (count < 32)
+			names[count++] = name;
+	}
+	const char *near = nearest(role, names, count, sizeof(names[0]));
+	return complain("--on-failure %s: the job has no role \"%s\"%s%s%s", value, role,
+			near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
 /* ROLE=WHAT for an existing role: a mistyped role must not add one. */
 static int set_on_failure(tfc_job *job, json_t *roles, const char *value)
 {
@@ -256,7 +271,7 @@ static int set_on_failure(tfc_job *job, json_t *roles, const char *value)
 	memcpy(role, value, len);
 	role[len] = '\0';
 	if (!json_object_get(roles, role))
-		return complain("--on-failure %s: the job has no role \"%s\"", value, role);
+		return complain_no_role(value, role, roles);
 	snprintf(key, sizeof(key), "roles.%s.on_failure", role);
 	return set_in_job(job, key, what);
 }
@@ -422,10 +437,46 @@ bool job_has_bundle(const tfc_job *job)
 	return has_bundle;
 }
 
+/* ---- the words behind the options */
+
+/* The number in "--chief 2" would be the program. */
+static int check_flag_value(const struct command_line *line)
+{
+	const struct option *last = line->count ? line->items[line->count - 1].option : NULL;
+	const char *word = line->words[0];
+	if (!last || last->value || line->is_separated || !word || !*word ||
+	    word[strspn(word, "0123456789")])
+		return 0;
+	return complain("--%s takes no value; remove \"%s\"", last->name, word);
+}
+
+/* The program may have such an option of its own, so this is a hint only. */
+static void hint_misplaced_role(const struct command_line *line)
+{
+	static const char *const roles[] = {"--chief",     "--worker",      "--ps",
+					    "--evaluator", "--tensorboard", "--driver"};
+	if (line->is_separated || options_value(line, "quiet"))
+		return;
+	for (size_t i = 1; i < line->word_count; i++)
+		for (size_t at = 0; at < sizeof(roles) / sizeof(roles[0]); at++) {
+			const char *word = line->words[i];
+			if (strncmp(word, roles[at], strcspn(word, "=")) != 0 ||
+			    strlen(roles[at]) != strcspn(word, "="))
+				continue;
+			complain("\"%s\" follows the program and is passed to it; an option of "
+				 "tfc_run precedes the program (\"--\" before the program hides "
+				 "this hint)",
+				 roles[at]);
+			return;
+		}
+}
+
 int job_options_make(const struct command_line *line, tfc_job **ret_job)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	const char *file = options_value(line, "job");
+	if (check_flag_value(line) < 0)
+		return -1;
 	if (file ? read_job(file, ret_job) < 0 : tfc_job_new(ret_job) < 0)
 		return file ? -1 : complain("out of memory");
 	if (options_set(line) < 0 || add_roles(*ret_job, line) < 0 ||
@@ -438,5 +489,6 @@ int job_options_make(const struct command_line *line, tfc_job **ret_job)
 			line->command);
 	if (tfc_job_validate(*ret_job, &error) < 0)
 		return complain("%s", error.text);
+	hint_misplaced_role(line);
 	return resolve_paths(*ret_job, strcmp(line->command, "start") == 0);
 }

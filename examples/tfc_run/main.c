@@ -12,6 +12,7 @@
 #include "gateway_options.h"
 
 static int help_main(int argc, char **argv);
+static int unknown(const char *word);
 static int complete_main(int argc, char **argv);
 
 static int version_main(int argc, char **argv)
@@ -41,6 +42,7 @@ static const struct command {
 	{"keygen", "make a key for a cluster", keygen_main},
 	{"completion", "print a script that completes commands, options and jobs in a shell",
 	 completion_main},
+	{"help", NULL, help_main},
 	{"--help", NULL, help_main},
 	{"-h", NULL, help_main},
 	{"--version", NULL, version_main},
@@ -49,8 +51,21 @@ static const struct command {
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
+static const struct command *find_command(const char *name)
+{
+	for (size_t i = 0; i < COMMAND_COUNT; i++)
+		if (strcmp(name, commands[i].name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
 static int help_main(int argc, char **argv)
 {
+	if (argc > 1) {
+		const struct command *command = find_command(argv[1]);
+		char *help[] = {argv[1], (char *)"--help", NULL};
+		return command && command->help ? command->main(2, help) : unknown(argv[1]);
+	}
 	puts("usage: tfc_run [--context CONTEXT] COMMAND [OPTIONS] [--] [PROGRAM [ARG...]]\n\n"
 	     "Runs TensorFlow clusters.\n\nCommands:");
 	for (size_t i = 0; i < COMMAND_COUNT; i++)
@@ -59,14 +74,6 @@ static int help_main(int argc, char **argv)
 	puts("\n  tfc_run COMMAND --help   the options of a command\n"
 	     "  tfc_run --version        the version");
 	return 0;
-}
-
-static const struct command *find_command(const char *name)
-{
-	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		if (strcmp(name, commands[i].name) == 0)
-			return &commands[i];
-	return NULL;
 }
 
 /* What may precede the command: gateway options, which then count as the command's. */
@@ -112,9 +119,28 @@ static int complete_main(int argc, char **argv)
 	return 0;
 }
 
+/* What other programs call it. */
+static const struct {
+	const char *word, *name;
+} aliases[] = {
+	{"-V", "--version"}, {"-v", "--version"},  {"version", "--version"},
+	{"kill", "stop"},    {"cancel", "stop"},   {"list", "ps"},
+	{"ls", "ps"},        {"jobs", "ps"},       {"status", "ps"},
+	{"submit", "start"}, {"run", "local"},     {"delete", "rm"},
+	{"remove", "rm"},    {"nodes", "members"},
+};
+
+static const char *nearest_command(const char *word)
+{
+	for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
+		if (strcmp(word, aliases[i].word) == 0)
+			return aliases[i].name;
+	return nearest(word, &commands[0].name, COMMAND_COUNT, sizeof(commands[0]));
+}
+
 static int unknown(const char *word)
 {
-	const char *near = nearest(word, &commands[0].name, COMMAND_COUNT, sizeof(commands[0]));
+	const char *near = nearest_command(word);
 	bool is_option = *word == '-';
 	const char *near_option = nearest(word + strspn(word, "-"), &gateway_options[0].name,
 					  gateway_option_count, sizeof(gateway_options[0]));

@@ -73,7 +73,7 @@ static int print_members(void *user, const tfc_reply *reply)
 	begin_members(&table);
 	for (uint32_t i = 0; (member = tfc_members_at(reply->members, i)); i++)
 		add_member(&table, member);
-	char *text = table_end(&table);
+	char *text = table_end(&table, 0);
 	int status = print_text(text);
 	free(text);
 	return status;
@@ -176,7 +176,7 @@ static int print_changes(void *user, const tfc_reply *reply)
 		if (watch->is_json && status == 0)
 			status = print_change_json(member);
 	}
-	char *text = table_end(&table);
+	char *text = table_end(&table, 0);
 	if (rows && !watch->is_json)
 		status = print_text(text);
 	free(text);

@@ -100,6 +100,14 @@ const struct option *options_find(const struct command_line *line, const char *w
 	return option;
 }
 
+/* Options of other commands and programs, and what to write instead. */
+static const struct {
+	const char *command, *option, *instead;
+} elsewhere[] = {
+	{"local", "detach", "\"tfc_run start --detach\" runs a job on a node, in the background"},
+	{"stop", "all", "\"tfc_run stop $(tfc_run ps -q)\" stops all jobs"},
+};
+
 static int unknown_option(const struct command_line *line, const char *word, int len)
 {
 	char name[64];
@@ -110,6 +118,11 @@ static int unknown_option(const struct command_line *line, const char *word, int
 	size_t count = 0;
 	for (; count < 128 && (option = options_at(line, count, NULL)); count++)
 		names[count] = option->help ? option->name : NULL;
+	for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
+		if (strcmp(line->command, elsewhere[i].command) == 0 &&
+		    strcmp(name, elsewhere[i].option) == 0)
+			return complain("unknown option \"%.*s\"; %s", len, word,
+					elsewhere[i].instead);
 	const char *near = nearest(name, names, count, sizeof(names[0]));
 	if (near)
 		return complain("unknown option \"%.*s\"; did you mean --%s?", len, word, near);
@@ -173,6 +186,7 @@ static int read_all(struct command_line *line, char **argv)
 	while (*argv) {
 		bool is_option = **argv == '-' && strcmp(*argv, "-") != 0 && !are_options_over;
 		if (is_option && strcmp(*argv, "--") == 0) {
+			line->is_separated = line->is_separated || !line->word_count;
 			are_options_over = true;
 			argv++;
 		} else if (is_option && are_joined_flags(line, *argv)) {

@@ -57,6 +57,7 @@ struct command_line {
 	size_t count;
 	char **words; /* words that are no options, NULL-terminated: the program, the job, ... */
 	size_t word_count;
+	bool is_separated; /* "--" precedes the words */
 };
 
 /* HELP: the help, the version or candidates were printed; there is nothing else to do. */

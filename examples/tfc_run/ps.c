@@ -104,7 +104,7 @@ static int print_job_table(const struct ps *ps, const tfc_jobs *jobs)
 	for (uint32_t i = 0; (job = tfc_jobs_at(jobs, i)); i++)
 		if (is_listed(ps, job))
 			add_job(&table, job);
-	char *text = table_end(&table);
+	char *text = table_end(&table, stdout_columns());
 	int status = print_text(text);
 	free(text);
 	return status;

@@ -1,10 +1,8 @@
 #include "status_line.h"
 
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <wchar.h>
 
 #include "output.h"
 
@@ -82,31 +80,6 @@ static void duration_in_words(uint64_t seconds, char *text, size_t size)
 		snprintf(text, size, "%llu min %llu s", rounded / 60, rounded % 60);
 	else
 		snprintf(text, size, "%llu h %llu min", rounded / 3600, rounded / 60 % 60);
-}
-
-/* ---- the width */
-
-/* The bytes of the text, which is UTF-8, that fit in so many columns. */
-static size_t fitting_len(const char *text, size_t columns)
-{
-	locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-	locale_t before = utf8 ? uselocale(utf8) : (locale_t)0; /* for mbrtowc and wcwidth */
-	size_t at = 0, used = 0, left = strlen(text), len;
-	mbstate_t state = {0};
-	wchar_t character;
-	while (left && (len = mbrtowc(&character, text + at, left, &state)) <= left) {
-		int width = wcwidth(character);
-		used += width < 0 ? 1 : (size_t)width;
-		if (used > columns)
-			break;
-		at += len;
-		left -= len;
-	}
-	if (utf8) {
-		uselocale(before);
-		freelocale(utf8);
-	}
-	return at;
 }
 
 /* ---- the text */

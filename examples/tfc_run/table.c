@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "tfc_run.h"
 
@@ -98,7 +100,22 @@ void table_begin(struct table *table, const char *const *heads)
 		table_add(table, "%s", heads[table->columns]);
 }
 
-char *table_end(struct table *table)
+size_t stdout_columns(void)
+{
+	struct winsize window;
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 ? window.ws_col : 0;
+}
+
+static void add_last_cell(struct text *text, const char *cell, size_t room)
+{
+	bool is_cut = cell[fitting_len(cell, room)] != '\0';
+	int len = (int)fitting_len(cell, is_cut ? room - strlen("...") : room);
+	text_add(text, "%.*s%s\n", len, cell, is_cut ? "..." : "");
+}
+
+#define LEAST_ROOM 24 /* columns of which something can be read */
+
+char *table_end(struct table *table, size_t columns)
 {
 	struct text text = {.data = NULL};
 	size_t widths[TABLE_COLUMNS_MAX] = {0};
@@ -106,11 +123,19 @@ char *table_end(struct table *table)
 		size_t len = strlen(table->cells[i]), *width = &widths[i % table->columns];
 		*width = len > *width ? len : *width;
 	}
+	size_t used = 0, room = SIZE_MAX;
+	for (size_t i = 0; i + 1 < table->columns; i++)
+		used += widths[i] + 2;
+	if (columns >= used + LEAST_ROOM)
+		room = columns - used;
+	else if (columns) /* the last column wraps */
+		room = 2 * columns >= used + LEAST_ROOM ? 2 * columns - used : LEAST_ROOM;
 	for (size_t i = 0; i < table->count; i++) {
 		size_t column = i % table->columns;
-		bool is_last = column + 1 == table->columns;
-		text_add(&text, "%-*s%s", is_last ? 0 : (int)widths[column], table->cells[i],
-			 is_last ? "\n" : "  ");
+		if (column + 1 < table->columns)
+			text_add(&text, "%-*s  ", (int)widths[column], table->cells[i]);
+		else
+			add_last_cell(&text, table->cells[i], room);
 		free(table->cells[i]);
 	}
 	free(table->cells);

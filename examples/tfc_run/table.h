@@ -35,7 +35,12 @@ struct table {
 void table_begin(struct table *table, const char *const *heads);
 /* Adds the next cell, made printable, from left to right, row by row. */
 void table_add(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Returns the lines, which the caller frees. Frees the table. */
-char *table_end(struct table *table);
+/* Returns the lines, which the caller frees. Frees the table. columns: the terminal's width, to
+ * which the last column is cut; 0: nothing is cut. If that leaves little of it, a row takes two
+ * lines. */
+char *table_end(struct table *table, size_t columns);
+
+/* The width of the terminal that is standard output; 0: it is no terminal. */
+size_t stdout_columns(void);
 
 #endif

@@ -24,8 +24,12 @@ int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *printable(const char *text, const char *keep);
 
 /* A message as one printable line, in which the library's option names (key_file) are replaced by
- * those of the command line (--key). The caller frees it. */
+ * those of the command line (--key), and which says what to do if no node runs. The caller frees
+ * it. */
 char *message_line(const char *text);
+
+/* The bytes of the text, which is UTF-8, that fit in so many columns of a terminal. */
+size_t fitting_len(const char *text, size_t columns);
 
 /* Reads a text file, which has no NUL. The caller frees *ret_text. 0, or an errno. */
 int read_file(const char *path, char **ret_text, size_t *ret_len);

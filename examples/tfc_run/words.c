@@ -2,11 +2,13 @@
  * Messages of tfc_run before there is an output, and suggestions for mistyped words.
  */
 #include <errno.h>
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "tfc_run.h"
 
@@ -83,9 +85,16 @@ char *message_line(const char *text)
 		{"pass_env", "--pass-env"},
 		{"(advertise)", "(--advertise)"},
 	};
-	char *plain = printable(text, ""), *line = malloc(2 * strlen(plain) + 1), *to = line;
+	static const char no_node[] =
+		"; no node runs here: start one with \"tfc_run node\", or name a node with "
+		"--gateway; jobs of \"tfc_run local\" have no node and are not listed";
+	char *plain = printable(text, ""), *line = malloc(2 * strlen(plain) + sizeof(no_node)), *to;
+	bool is_no_node = strncmp(plain, "cannot reach a gateway: ", 24) == 0 &&
+			  (strstr(plain, ": no such socket") ||
+			   strstr(plain, ": its server has ended"));
 	if (!line)
 		die_without_memory();
+	to = line;
 	for (const char *at = plain; *at;) {
 		size_t i = 0, count = sizeof(options) / sizeof(options[0]);
 		while (i < count && strncmp(at, options[i].name, strlen(options[i].name)) != 0)
@@ -96,7 +105,7 @@ char *message_line(const char *text)
 			*to++ = *at;
 		at += i < count ? strlen(options[i].name) : 1;
 	}
-	*to = '\0';
+	stpcpy(to, is_no_node ? no_node : "");
 	free(plain);
 	return line;
 }
@@ -146,30 +155,55 @@ void die_without_memory(void)
 	_exit(RUN_FAILED);
 }
 
+size_t fitting_len(const char *text, size_t columns)
+{
+	locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+	locale_t before = utf8 ? uselocale(utf8) : (locale_t)0; /* for mbrtowc and wcwidth */
+	size_t at = 0, used = 0, left = strlen(text), len;
+	mbstate_t state = {0};
+	wchar_t character;
+	while (left && (len = mbrtowc(&character, text + at, left, &state)) <= left) {
+		int width = wcwidth(character);
+		used += width < 0 ? 1 : (size_t)width;
+		if (used > columns)
+			break;
+		at += len;
+		left -= len;
+	}
+	if (utf8) {
+		uselocale(before);
+		freelocale(utf8);
+	}
+	return at;
+}
+
 static size_t least(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
 
-/* The edit distance: how many letters must be changed, added or dropped to turn `a` into `b`. */
+#define COMPARED_MAX 64 /* longer words are similar to none */
+
+/* The edit distance: how many letters must be changed, added, dropped or swapped with their
+ * neighbor to turn `a` into `b`. */
 static size_t distance(const char *a, const char *b)
 {
-	size_t row[64];
-	size_t b_len = strlen(b);
-	if (b_len >= 64)
-		return 64;
-	for (size_t j = 0; j <= b_len; j++)
-		row[j] = j;
-	for (size_t i = 1; a[i - 1]; i++) {
-		size_t diagonal = row[0];
-		row[0] = i;
-		for (size_t j = 1; j <= b_len; j++) {
-			size_t change = diagonal + (a[i - 1] != b[j - 1]);
-			diagonal = row[j];
-			row[j] = least(change, least(row[j], row[j - 1]) + 1);
+	size_t edits[COMPARED_MAX][COMPARED_MAX]; /* of the first i letters and the first j */
+	size_t a_len = strlen(a), b_len = strlen(b);
+	if (a_len >= COMPARED_MAX || b_len >= COMPARED_MAX)
+		return COMPARED_MAX;
+	for (size_t i = 0; i <= a_len; i++)
+		for (size_t j = 0; j <= b_len; j++) {
+			size_t *here = &edits[i][j];
+			*here = i + j;
+			if (!i || !j)
+				continue;
+			*here = least(edits[i - 1][j], edits[i][j - 1]) + 1;
+			*here = least(*here, edits[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				*here = least(*here, edits[i - 2][j - 2] + 1);
 		}
-	}
-	return row[b_len];
+	return edits[a_len][b_len];
 }
 
 const char *nearest(const char *word, const char *const *names, size_t count, size_t stride)
@@ -179,7 +213,8 @@ const char *nearest(const char *word, const char *const *names, size_t count, si
 	for (size_t i = 0; i < count; i++) {
 		const char *name = *(const char *const *)((const char *)names + i * stride);
 		size_t edits = name ? distance(word, name) : best;
-		if (edits < best && edits < strlen(name)) {
+		/* more than half of the letters must be right */
+		if (edits < best && (2 * edits < strlen(word) || 2 * edits < strlen(name))) {
 			best = edits;
 			found = name;
 		}

@@ -50,6 +50,7 @@ int tfc__err_from_errno(int sys_errno)
 	case ENOTDIR:
 		return TFC_ENOENT;
 	case EACCES:
+	case EISDIR:
 	case EPERM:
 	case EROFS:
 		return TFC_EACCES;

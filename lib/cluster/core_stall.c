@@ -116,8 +116,8 @@ static void request_stacks_for(struct tfc__core *core, struct task *t, enum stal
 static void stall_set_silent(struct task *t, uint32_t silent_ms, const char *what)
 {
 	t->silent_ms = silent_ms;
-	int digits = silent_ms < 100000 ? 3 : 7;
-	double seconds = silent_ms < 100000 ? silent_ms / 1e3 : silent_ms / 1000;
+	int digits = silent_ms < 5000 ? 3 : 7;
+	double seconds = silent_ms < 5000 ? silent_ms / 1e3 : silent_ms / 1000;
 	snprintf(t->why, TASK_WHY, "has had no output for %.*g s%s%s", digits, seconds,
 		 what && *what ? ": " : "", what ? what : "");
 }

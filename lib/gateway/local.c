@@ -208,7 +208,10 @@ static int local_gateway_spec(struct tfc__record *record, const struct tfc__requ
 	uint32_t number = tfc__find_task(record, params->task);
 	if (number == UINT32_MAX)
 		return tfc__fail(&request->error, TFC_ENOENT, "gateway", 0,
-				 "job %s has no task \"%.60s\"", record->id, params->task);
+				 "job %s has no task \"%.60s\"%s", record->id, params->task,
+				 strchr(params->task, '/')
+					 ? ""
+					 : "; a task is type/index, such as worker/0");
 	tfc_spec *whole;
 	int code = tfc__record_spec(record, &request->error, &whole);
 	if (code < 0)

@@ -40,13 +40,16 @@ static const char *const steps[] = {
 /* A hint for a program that exec refuses. */
 static const char *exec_hint(const char *program, int error)
 {
+	if (error == ENOENT && strchr(program, ' '))
+		return "; it contains a space: give the program and each argument as a word of its "
+		       "own, without quotes around them all, or run sh -c";
 	if (error == ENOENT && strchr(program, '/'))
 		return "; the file and the interpreter in its first line must exist";
 	if (error == ENOENT)
 		return " in PATH; give its path, or set PATH in the environment";
 	if (error == ENOEXEC)
 		return "; a script must begin with a line such as #!/bin/sh";
-	if (error == EACCES)
+	if (error == EACCES || error == EISDIR)
 		return "; it must be an executable file (chmod +x)";
 	return "";
 }

@@ -274,6 +274,8 @@ class CommandsTest(ClientsTest):
         self.assert_said(self.ask("logs", job, "--since", "yesterday"), "must be a duration")
         for more in ([], ["-f"]):
             self.assert_said(self.ask("logs", job, "worker/2", *more), f'{job} has no task "worker/2"')
+            self.assert_said(self.ask("logs", job, "worker", *more),
+                             f'{job} has no task "worker"; a task is type/index, such as worker/0')
         follow = self.begin("logs", "-f", "--tail", "1", job)
         follow.await_output(r"worker/0#2\] err", "err")
         self.ask("stop", "--kill", "--wait", job)

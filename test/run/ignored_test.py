@@ -85,7 +85,8 @@ class EvaluatorTest(IgnoredTest):
 
     def test_a_role_that_is_not_there_is_refused(self):
         run = self.run_local("--on-failure", "evaluater=fail", "--evaluator", "true")
-        self.assert_refused(run, '--on-failure evaluater=fail: the job has no role "evaluater"')
+        self.assert_refused(run, '--on-failure evaluater=fail: the job has no role "evaluater"; '
+                            'did you mean evaluator?')
         run = self.run_local("--on-failure", "worker", "true")
         self.assert_refused(run, "--on-failure worker: must be ROLE=fail or ROLE=ignore")
         for what in ("maybe", "auto", ""):  # whether or not the role is there

@@ -685,11 +685,12 @@ class KeygenTest(harness.RunTest):
         path = os.path.join(self.dir, "key")
         for role in ("node", "submit", "read"):
             run = self.run_bare("keygen", path, "--role", role)
-            self.assertEqual((run.status, run.out, run.err), (0, b"", b""))
+            self.assertEqual((run.status, run.err), (0, b""))
             self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
             with open(path) as file:
                 text = file.read()
             self.assertRegex(text, rf"^tfcluster-key 1 {role} [0-9a-f]{{16}} [0-9a-f]{{64}}\n$")
+            self.assertEqual(run.out.decode(), f'{role} key {text.split()[3]} written to "{path}"\n')
             self.assert_refused(self.run_bare("keygen", path),
                                 f'cannot create "{path}": the file exists')
             with open(path) as file:

@@ -10,6 +10,20 @@ BAD = [
     (["lcoal"], 'unknown command "lcoal"; did you mean local?'),
     (["frobnicate"],
      'unknown command "frobnicate"; "tfc_run --help" lists all commands'),
+    *(([word], f'unknown command "{word}"; did you mean {meant}?')
+      for word, meant in (("kill", "stop"), ("list", "ps"), ("submit", "start"), ("run", "local"), ("stpo", "stop"))),
+    (["-V"], 'unknown option "-V"; did you mean --version?'),
+    (["help", "lcoal"], 'unknown command "lcoal"; did you mean local?'),
+    (["stop", "--all"], 'unknown option "--all"; "tfc_run stop $(tfc_run ps -q)" stops all jobs'),
+    (["rm", "--all"], 'unknown option "--all"; "tfc_run rm --help" lists all options'),
+    (["local", "--detach", "true"],
+     'unknown option "--detach"; "tfc_run start --detach" runs a job on a node, in the background'),
+    *((["local", flag, "2", "true"], f'{flag} takes no value; remove "2"') for flag in ("--chief", "--evaluator")),
+    (["local", "--on-failure", "wroker=ignore", "true"],
+     '--on-failure wroker=ignore: the job has no role "wroker"; did you mean worker?'),
+    (["local", "--env", "A =1", "true"], "env.A : the name of a variable must not contain blanks"),
+    (["local", "--env", "TF_CONFIG={}", "true"],
+     "env.TF_CONFIG: the library sets this variable for each task; remove it, or give it another name"),
     (["local", "--wroker", "2"], 'unknown option "--wroker"; did you mean --worker?'),
     (["local", "--deadlin=2"], 'unknown option "--deadlin"; did you mean --deadline?'),
     (["local", "-json"], 'unknown option "-json"; did you mean --json?'),
@@ -115,6 +129,29 @@ class OptionsTest(harness.RunTest):
         self.assertEqual(run.status, 0)
         self.assertRegex(run.out, rb"\n  local +run a job")
         self.assertRegex(run.out, rb"\n  node +be a node")
+
+    def test_help_of_a_command(self):
+        self.assertEqual(self.run_bare("help").out, self.run_bare("--help").out)
+        self.assertEqual(self.run_bare("help", "ps").out, self.run_bare("ps", "--help").out)
+
+    def test_a_command_without_a_node_says_so(self):
+        run = self.run_bare("ps", "--gateway", f"unix:{self.dir}/no.sock")
+        self.assert_refused(run, f'cannot reach a gateway: cannot connect to "unix:{self.dir}/no.sock": no such '
+                            'socket; no node runs here: start one with "tfc_run node", or name a node with '
+                            '--gateway; jobs of "tfc_run local" have no node and are not listed')
+
+    def test_an_option_behind_the_program_is_passed_on_with_a_hint(self):
+        hint = ('tfc_run: "--worker" follows the program and is passed to it; an option of tfc_run precedes the '
+                'program ("--" before the program hides this hint)\n').encode()
+        options = "--framework", "none", "--no-prefix"
+        for args, wanted in (
+                (["echo", "--worker", "2"], hint), (["echo", "--worker=2"], hint),
+                (["--", "echo", "--worker", "2"], b""), (["echo", "--workers", "--worker_id"], b""),
+                (["--quiet", "echo", "--worker", "2"], b"")):
+            with self.subTest(args=args):
+                run = self.run_local(*options, *args)
+                self.assertEqual((run.status, run.out.split()), (0, " ".join(args).split("echo ")[1].encode().split()))
+                self.assertEqual(hint if hint in run.err else b"", wanted)
 
     def test_help_of_local_lists_each_option_once(self):
         run = self.run_bare("local", "--help")

@@ -73,6 +73,21 @@ class TerminalTest(harness.RunTest):
             with self.subTest(args):
                 self.assert_harmless(self.ask(*args), "x\\u001b]0;t\\u0007\\u009b31m\\u0085\\u007f\\u202e")
 
+    def test_the_reason_in_ps_ends_at_the_terminals_edge(self):
+        reason = "the reason in full: " + "é" * 280
+        job = dict(LISTED, job="0123456789abcdef", name="digits", text=reason, nodes=["a"])
+        self.play({"gateway.jobs": pack({"jobs": [job], "not_asked": []})})
+        command = f"{harness.TFC_RUN} ps --gateway unix:{self.dir}/gateway.sock"
+        # at 70 columns too little room is left: the row takes two lines
+        for columns, width in ((200, 200), (120, 120), (70, 140)):
+            run = harness.Run(["-c", f"stty cols {columns}; exec {command}"], self.env, self.dir,
+                              on_terminal=True, program="/bin/sh")
+            self.runs.append(run)
+            head, row = run.end().out.decode().splitlines()
+            self.assertEqual((len(row), row[-3:]), (width, "..."))
+            self.assertEqual(row[head.index("REASON"):][:20], reason[:20])
+        self.assertTrue(self.ask("ps").out.decode().endswith(reason + "\n"))
+
     def test_json_of_a_gateways_response_keeps_its_values(self):
         self.play({"gateway.describe": pack(JOB), "gateway.members": pack({"members": [MEMBER]}),
                    "gateway.jobs": pack({"jobs": [LISTED], "not_asked": []})})

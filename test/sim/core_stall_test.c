@@ -33,6 +33,9 @@ static void stall_is_reported_and_nothing_else(void **state)
 	sim_expect(&s,
 		   "task worker/1 #1 ready stalled: worker/1 has had no output for 10 s: stopped "
 		   "(SIGSTOP)\n");
+	sim_stalled(&s, "worker/1", 16240, "idle");
+	sim_expect(&s, "task worker/1 #1 ready stalled: worker/1 has had no output for 16 s: "
+		       "idle\n");
 	sim_stalled(&s, "worker/1", 1200499, "idle");
 	sim_expect(&s, "task worker/1 #1 ready stalled: worker/1 has had no output for 1200 s: "
 		       "idle\n");

@@ -6,13 +6,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /*
  * As execvpe(3) with the task's own PATH, except that a file that is not executable code is an
- * error.
+ * error, and that a directory is reported as one.
  */
 static int task_exec(const struct shim_launch *launch)
 {
@@ -21,8 +22,11 @@ static int task_exec(const struct shim_launch *launch)
 	size_t name_len = strlen(name);
 	int error = ENOENT;
 	if (strchr(name, '/') || !*name) {
+		struct stat file_stat;
 		execve(name, launch->argv, launch->env);
-		return errno;
+		error = errno;
+		bool is_dir = stat(name, &file_stat) == 0 && S_ISDIR(file_stat.st_mode);
+		return error == EACCES && is_dir ? EISDIR : error;
 	}
 	const char *at = "/usr/local/bin:/bin:/usr/bin";
 	for (char *const *env = launch->env; *env; env++)
