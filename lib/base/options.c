@@ -5,7 +5,7 @@
 #include "base/fail.h"
 
 int tfc__options_copy(void *copy, size_t known, const void *options, const char *component,
-		      const char *name, tfc_error *error)
+		      const char *name, size_t reserved, tfc_error *error)
 {
 	uint32_t size = 0;
 	memset(copy, 0, known);
@@ -23,6 +23,12 @@ int tfc__options_copy(void *copy, size_t known, const void *options, const char 
 					 "%s has a nonzero field at byte %zu that this version of "
 					 "the library does not know",
 					 name, i);
+	uint32_t reserved_value = 0;
+	if (reserved)
+		memcpy(&reserved_value, (const char *)copy + reserved, sizeof(reserved_value));
+	if (reserved_value)
+		return tfc__fail(error, TFC_EINVAL, component, 0, "%s.reserved is %u; it must be 0",
+				 name, reserved_value);
 	uint32_t now = (uint32_t)known;
 	memcpy(copy, &now, sizeof(now));
 	return TFC_OK;

@@ -380,7 +380,7 @@ int tfc__upstreams_open(tfc_ctx *ctx, const tfc_upstream_ops *ops, void *user, t
 {
 	tfc_upstream_ops known;
 	int code = tfc__options_copy(&known, sizeof(known), ops, "cluster", "tfc_upstream_ops",
-				     error);
+				     offsetof(tfc_upstream_ops, reserved), error);
 	if (code < 0)
 		return code;
 	if (ops && (!known.resolve || !known.cancel))

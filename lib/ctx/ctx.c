@@ -18,7 +18,8 @@ int tfc_ctx_options_init(tfc_ctx_options *options, uint32_t size)
 static int ctx_apply_options(tfc_ctx *ctx, const tfc_ctx_options *options, tfc_error *error)
 {
 	tfc_ctx_options own;
-	int code = tfc__options_copy(&own, sizeof(own), options, "ctx", "tfc_ctx_options", error);
+	int code = tfc__options_copy(&own, sizeof(own), options, "ctx", "tfc_ctx_options", 0,
+				     error);
 	if (code < 0)
 		return code;
 	if (own.log_level > TFC_LOG_DEBUG)

@@ -230,7 +230,7 @@ int tfc_gateway_submit(tfc_gateway *gateway, const tfc_job *job, const tfc_submi
 	int code = tfc__ctx_enter(gateway ? gateway->ctx : NULL);
 	if (code < 0)
 		return code;
-	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_submit_options",
+	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_submit_options", 0,
 				 tfc__ctx_error(gateway->ctx));
 	if (code < 0)
 		return code;
@@ -254,7 +254,7 @@ int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_optio
 	int code = tfc__ctx_enter(gateway ? gateway->ctx : NULL);
 	if (code < 0)
 		return code;
-	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_stop_options",
+	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_stop_options", 0,
 				 tfc__ctx_error(gateway->ctx));
 	if (code < 0)
 		return code;
@@ -276,7 +276,7 @@ static int request_with_options(tfc_gateway *gateway, const struct tfc__request_
 	if (code < 0)
 		return code;
 	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_request_options",
-				 tfc__ctx_error(gateway->ctx));
+				 0, tfc__ctx_error(gateway->ctx));
 	if (code < 0)
 		return code;
 	return tfc__gateway_request(gateway, params, known.timeout_ms, fn, user, ret_op);

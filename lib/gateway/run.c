@@ -80,7 +80,7 @@ static int run_submit(struct run *run, const tfc_job *job, const tfc_submit_opti
 {
 	tfc_submit_options known;
 	int code = tfc__options_copy(&known, sizeof(known), options, "gateway",
-				     "tfc_submit_options", tfc__ctx_error(run->gateway->ctx));
+				     "tfc_submit_options", 0, tfc__ctx_error(run->gateway->ctx));
 	if (code < 0)
 		return code;
 	run->progress = known.progress;
@@ -114,7 +114,8 @@ int tfc_gateway_run(tfc_gateway *gateway, const tfc_job *job,
 	run->reply_fn = reply_fn;
 	tfc__sub_init(&run->sub, &ops, gateway->ctx, NULL, event_fn, user);
 	code = tfc__options_copy(&run->options, sizeof(run->options), subscribe_options, "gateway",
-				 "tfc_subscribe_options", error);
+				 "tfc_subscribe_options", offsetof(tfc_subscribe_options, reserved),
+				 error);
 	if (code == TFC_OK && run->options.cursor) {
 		run->options.cursor = run->cursor = strdup(run->options.cursor);
 		code = run->cursor ? TFC_OK : tfc__fail_nomem(error, "gateway");

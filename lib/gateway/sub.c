@@ -188,7 +188,7 @@ int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 		return code;
 	tfc_error *error = tfc__ctx_error(gateway->ctx);
 	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_subscribe_options",
-				 error);
+				 offsetof(tfc_subscribe_options, reserved), error);
 	if (code < 0)
 		return code;
 	job = job ? job : "";
@@ -209,7 +209,7 @@ int tfc_gateway_watch(tfc_gateway *gateway, const tfc_watch_options *options, tf
 	if (code < 0)
 		return code;
 	tfc_error *error = tfc__ctx_error(gateway->ctx);
-	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_watch_options",
+	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_watch_options", 0,
 				 error);
 	if (code < 0)
 		return code;

@@ -176,7 +176,8 @@ int tfc_membership_put(tfc_membership *membership, const tfc_member_info *info)
 	if (code < 0)
 		return code;
 	tfc_error *error = tfc__ctx_error(members->ctx);
-	code = tfc__options_copy(&known, sizeof(known), info, "member", "tfc_member_info", error);
+	code = tfc__options_copy(&known, sizeof(known), info, "member", "tfc_member_info", 0,
+				 error);
 	if (code == TFC_OK)
 		code = tfc__member_check(&known, error);
 	if (code == TFC_OK && (code = members_put(members, &known)) == TFC_ENOMEM)
@@ -277,7 +278,7 @@ static int members_start_backend(struct tfc__members *members,
 				 const struct tfc__members_options *options, tfc_error *error)
 {
 	int code = tfc__options_copy(&members->ops, sizeof(members->ops), options->ops, "member",
-				     "tfc_membership_ops", error);
+				     "tfc_membership_ops", 0, error);
 	if (code < 0 || !options->ops)
 		return code;
 	if (!members->ops.start || !members->ops.stop)

@@ -32,7 +32,8 @@ int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_
 	tfc_error *error = tfc__ctx_error(ctx);
 	if (!ret_node)
 		return tfc__fail(error, TFC_EINVAL, "node", 0, "ret_node is NULL");
-	code = tfc__options_copy(&known, sizeof(known), options, "node", "tfc_node_options", error);
+	code = tfc__options_copy(&known, sizeof(known), options, "node", "tfc_node_options", 0,
+				 error);
 	if (code < 0)
 		return code;
 	tfc_node *node = calloc(1, sizeof(*node));
@@ -204,7 +205,7 @@ static int gateway_open_checked(tfc_ctx *ctx, const tfc_gateway_options *options
 		return code;
 	tfc_error *error = tfc__ctx_error(ctx);
 	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_gateway_options",
-				 error);
+				 offsetof(tfc_gateway_options, reserved), error);
 	if (code < 0)
 		return code;
 	if (known.address && !known.node && ret_gateway)

@@ -224,7 +224,8 @@ int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_er
 	node->retain_s = options->retain_s ? options->retain_s : RETAIN_S;
 	tfc__node_begin_remote_job_logs(node);
 	if ((code = tfc__options_copy(&node->hooks, sizeof(node->hooks), options->hooks, "node",
-				      "tfc_node_hooks", error)) < 0 ||
+				      "tfc_node_hooks", offsetof(tfc_node_hooks, reserved),
+				      error)) < 0 ||
 	    (code = open_keys(node, options, error)) < 0 ||
 	    (code = open_jobs(node, options, error)) < 0 ||
 	    (code = tfc__node_open_gateway(node, options, error)) < 0)

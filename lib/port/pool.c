@@ -83,7 +83,7 @@ int tfc__port_pool_open(tfc_ctx *ctx, const tfc_port_pool_options *options,
 	if (!ret_pool)
 		return tfc__ctx_fail(ctx, TFC_EINVAL, "port", 0, "ret_pool is NULL");
 	tfc_port_pool_options copy;
-	code = tfc__options_copy(&copy, sizeof(copy), options, "port", "tfc_port_pool_options",
+	code = tfc__options_copy(&copy, sizeof(copy), options, "port", "tfc_port_pool_options", 0,
 				 tfc__ctx_error(ctx));
 	if (code)
 		return code;

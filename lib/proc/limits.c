@@ -52,6 +52,11 @@ int tfc__limits_check(const tfc_process_limits *limits, tfc_error *error)
 					 "tfc_process_limits.rlimits[%u].resource is %u, which is "
 					 "not a RLIMIT_ of <sys/resource.h>",
 					 i, rlimit->resource);
+		if (rlimit->reserved)
+			return tfc__fail(
+				error, TFC_EINVAL, "proc", 0,
+				"tfc_process_limits.rlimits[%u].reserved is %u; it must be 0", i,
+				rlimit->reserved);
 		if (rlimit->soft > rlimit->hard)
 			return tfc__fail(error, TFC_EINVAL, "proc", 0,
 					 "tfc_process_limits.rlimits[%u]: the soft limit of %s "

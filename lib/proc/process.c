@@ -289,10 +289,12 @@ int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
 	if (code < 0)
 		return code;
 	tfc_error *error = tfc__ctx_error(ctx);
-	code = tfc__options_copy(&own, sizeof(own), options, "proc", "tfc_process_options", error);
+	code = tfc__options_copy(&own, sizeof(own), options, "proc", "tfc_process_options",
+				 offsetof(tfc_process_options, reserved), error);
 	if (code == TFC_OK && own.limits) {
 		code = tfc__options_copy(&limits, sizeof(limits), own.limits, "proc",
-					 "tfc_process_limits", error);
+					 "tfc_process_limits",
+					 offsetof(tfc_process_limits, reserved), error);
 		own.limits = &limits;
 	}
 	if (code == TFC_OK)

@@ -222,7 +222,8 @@ int tfc__store_open_ops(tfc_ctx *ctx, const tfc_store_ops *ops, void *user, tfc_
 {
 	tfc_store_ops known;
 	const struct tfc__store_kind kind = {.seal_key = NULL};
-	int code = tfc__options_copy(&known, sizeof(known), ops, "store", "tfc_store_ops", error);
+	int code = tfc__options_copy(&known, sizeof(known), ops, "store", "tfc_store_ops",
+				     offsetof(tfc_store_ops, reserved), error);
 	if (code < 0)
 		return code;
 	const char *missing = !known.get      ? "get"

@@ -134,7 +134,7 @@ int tfc_transport_register(tfc_ctx *ctx, const tfc_transport_ops *ops, void *imp
 		return code;
 	if (!ops)
 		return tfc__ctx_fail(ctx, TFC_EINVAL, "transport", 0, "ops is NULL");
-	code = tfc__options_copy(&own, sizeof(own), ops, "transport", "tfc_transport_ops",
+	code = tfc__options_copy(&own, sizeof(own), ops, "transport", "tfc_transport_ops", 0,
 				 tfc__ctx_error(ctx));
 	if (code < 0)
 		return code;

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,11 +161,11 @@ static void fields_of_an_older_host_are_kept_and_new_ones_are_default(void **sta
 	struct {
 		uint32_t size, a, b, c;
 	} host = {8, 1, 2, 3}, copy;
-	assert_int_equal(tfc__options_copy(&copy, sizeof(copy), &host, "test", "x", NULL), 0);
+	assert_int_equal(tfc__options_copy(&copy, sizeof(copy), &host, "test", "x", 0, NULL), 0);
 	assert_int_equal(copy.a, 1);
 	assert_int_equal(copy.b, 0);
 	assert_int_equal(copy.c, 0);
-	assert_int_equal(tfc__options_copy(&copy, sizeof(copy), NULL, "test", "x", NULL), 0);
+	assert_int_equal(tfc__options_copy(&copy, sizeof(copy), NULL, "test", "x", 0, NULL), 0);
 	assert_int_equal(copy.a, 0);
 }
 
@@ -276,17 +277,22 @@ static const struct {
 	const char *name;
 	size_t size;
 	int (*take)(struct calls *calls, const void *options);
+	size_t reserved; /* offset of that field; 0: none */
 } takers[] = {
 	{"tfc_ctx_options", sizeof(tfc_ctx_options), take_ctx},
-	{"tfc_gateway_options", sizeof(tfc_gateway_options), take_gateway},
-	{"tfc_node_hooks", sizeof(tfc_node_hooks), take_hooks},
+	{"tfc_gateway_options", sizeof(tfc_gateway_options), take_gateway,
+	 offsetof(tfc_gateway_options, reserved)},
+	{"tfc_node_hooks", sizeof(tfc_node_hooks), take_hooks, offsetof(tfc_node_hooks, reserved)},
 	{"tfc_node_options", sizeof(tfc_node_options), take_node},
 	{"tfc_port_pool_options", sizeof(tfc_port_pool_options), take_pool},
-	{"tfc_process_limits", sizeof(tfc_process_limits), take_limits},
-	{"tfc_process_options", sizeof(tfc_process_options), take_process},
+	{"tfc_process_limits", sizeof(tfc_process_limits), take_limits,
+	 offsetof(tfc_process_limits, reserved)},
+	{"tfc_process_options", sizeof(tfc_process_options), take_process,
+	 offsetof(tfc_process_options, reserved)},
 	{"tfc_stop_options", sizeof(tfc_stop_options), take_stop},
 	{"tfc_submit_options", sizeof(tfc_submit_options), take_submit},
-	{"tfc_subscribe_options", sizeof(tfc_subscribe_options), take_subscribe},
+	{"tfc_subscribe_options", sizeof(tfc_subscribe_options), take_subscribe,
+	 offsetof(tfc_subscribe_options, reserved)},
 	{"tfc_watch_options", sizeof(tfc_watch_options), take_watch},
 };
 
@@ -328,6 +334,23 @@ static void every_call_refuses_a_newer_field_that_is_set_and_says_which_struct(v
 	}
 }
 
+static void every_call_refuses_a_reserved_field_that_is_set(void **state)
+{
+	struct calls *calls = *state;
+	for (size_t i = 0; i < sizeof(takers) / sizeof(takers[0]); i++) {
+		_Alignas(16) unsigned char bytes[ROOM] = {0};
+		char text[100];
+		uint32_t size = (uint32_t)takers[i].size;
+		if (!takers[i].reserved)
+			continue;
+		memcpy(bytes, &size, sizeof(size));
+		bytes[takers[i].reserved] = 1;
+		assert_int_equal(takers[i].take(calls, bytes), TFC_EINVAL);
+		snprintf(text, sizeof(text), "%s.reserved is 1; it must be 0", takers[i].name);
+		assert_string_equal(tfc_ctx_error(calls->ctx)->text, text);
+	}
+}
+
 static void every_call_refuses_a_struct_without_a_size(void **state)
 {
 	struct calls *calls = *state;
@@ -349,6 +372,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			every_call_refuses_a_newer_field_that_is_set_and_says_which_struct,
 			open_calls, close_calls),
+		cmocka_unit_test_setup_teardown(every_call_refuses_a_reserved_field_that_is_set,
+						open_calls, close_calls),
 		cmocka_unit_test_setup_teardown(every_call_refuses_a_struct_without_a_size,
 						open_calls, close_calls),
 	};
