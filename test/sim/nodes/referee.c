@@ -212,7 +212,8 @@ void sim_referee_finish(void)
 	for (uint32_t i = 0; i < SIM_NODES; i++)
 		jobs += sim_store_jobs(sim.machines[i].store);
 	/* What was forgotten and could not be removed comes back when its node is started. What was
-	 * removed by a helper that was killed before it could report this is still listed. */
+	 * removed, but not reported as removed (the last sync failed, or the helper was killed), is
+	 * still listed. */
 	for (uint32_t i = 0; i < SIM_NODES; i++) {
 		left += sim_store_failed_removals(sim.machines[i].store);
 		removed += sim_store_unreported_removals(sim.machines[i].store);

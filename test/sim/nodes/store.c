@@ -77,7 +77,7 @@ struct sim_store {
 	int32_t code;         /* of the first one, or of opening */
 	struct disk_fault killer;
 	uint32_t failed_removals;
-	uint32_t unreported_removals; /* of these: made, and then the helper was killed */
+	uint32_t unreported_removals; /* of these: made, but not reported as made */
 
 	/* its host */
 	struct sim_host *host; /* NULL: none has it */
@@ -251,6 +251,7 @@ static void do_request(struct sim_store *store, struct request *request)
 			make_put(store, request);
 		else
 			make_remove(store, request);
+		store->unreported_removals += fails && request->kind == REMOVE;
 	}
 	if (fails)
 		store->code = TFC_ESYS;
