@@ -77,7 +77,7 @@ class ManualTest(node_test.NodeTest):
                     self.write("wait", "")
                 if command == "node":
                     node = self.in_background(f"{line} --ports {self.ports}")
-                    self.assertRegex(node.stderr.readline(), "^tfc_run: node a is ready")
+                    self.assertRegex(node.stderr.readline(), "^[-:.0-9TZ]+ tfc_run: node a is ready")
                 elif command == "attach" or " -f " in line:
                     followers.append(self.in_background(line))
                     self.assertRegex(followers[-1].stdout.readline(), r"^\[worker/[01]\] step 1\n$")
