@@ -19,7 +19,7 @@ class GossipTest(fleet.FleetTest):
 
     def declared_down(self, node):
         """The members that the node has ever declared down."""
-        return set(re.findall(r"^tfc_run: node (\S+) is down", node.said(), re.M))
+        return set(re.findall(r"^\S+ tfc_run: node (\S+) is down", node.said(), re.M))
 
 
 class ManyTest(GossipTest):

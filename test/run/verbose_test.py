@@ -13,7 +13,7 @@ class VerboseTest(clients_test.ClientsTest):
 
     def await_log(self, name, *patterns):
         for pattern in patterns:
-            self.nodes[name].await_output(f"(?m)^tfc_run: {pattern}$", "err")
+            self.nodes[name].await_output(f"(?m)^\\S+ tfc_run: {pattern}$", "err")
 
     def test_a_lost_node_its_tasks_and_a_resumed_job(self):
         job = self.start_job("sleep 600", "--worker", "2", "--restart", "5")
