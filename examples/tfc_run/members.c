@@ -30,7 +30,7 @@ static void add_labels(struct table *table, const char *const *labels)
 	free(text.data);
 }
 
-/* How long ago it was heard of, and the round-trip time to it. */
+/* How long ago its last sign of life came, and the round-trip time to it. */
 static void add_contact(struct table *table, const tfc_member_info *member)
 {
 	char text[DURATION_SIZE];
@@ -257,7 +257,8 @@ int members_main(int argc, char **argv)
 		.command = "members",
 		.usage = "usage: tfc_run members [--gateway G] [--watch] [--json]\n\nPrints the "
 			 "nodes of the cluster as the gateway's node knows them: their states, "
-			 "how long\nago each was heard of (SEEN), and the round-trip time to it.",
+			 "the age\nof the last sign of life of each (SEEN), and the round-trip "
+			 "time to it.",
 		.tables = {OPTION_TABLE(table, &options), GATEWAY_OPTION_TABLE(&client.options)},
 	};
 	int status;

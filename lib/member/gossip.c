@@ -1,7 +1,5 @@
 #include "member/gossip_internal.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,211 +15,6 @@
 #define LOG_PAUSE (10 * TFC__SECOND) /* between two texts about refused datagrams */
 
 static const uint8_t magic[TFC__DATAGRAM_MAGIC] = {'T', 'F', 'G', 1};
-
-/* A row of the table of members, and the member whose name it has. A name may be that of several
- * ids: a node without a state directory has another id after each start. */
-struct gossip_row {
-	struct tfc__link link;
-	struct tfc__named named;
-	struct tfc__gossip_id id;
-	uint32_t state;  /* as the state machine has it */
-	bool is_refused; /* nothing listens at its address: it counts as down here */
-	char name[TFC__GOSSIP_NAME_MAX + 1];
-};
-
-/* ---- addresses */
-
-bool tfc__gossip_address_from(const struct sockaddr_storage *address,
-			      struct tfc__gossip_address *ret_address)
-{
-	const struct sockaddr_in *v4 = (const void *)address;
-	const struct sockaddr_in6 *v6 = (const void *)address;
-	memset(ret_address, 0, sizeof(*ret_address));
-	if (address->ss_family == AF_INET6) {
-		memcpy(ret_address->ip, &v6->sin6_addr, sizeof(ret_address->ip));
-		ret_address->port = ntohs(v6->sin6_port);
-		return true;
-	}
-	ret_address->ip[10] = ret_address->ip[11] = 0xff;
-	memcpy(&ret_address->ip[12], &v4->sin_addr, 4);
-	ret_address->port = ntohs(v4->sin_port);
-	return address->ss_family == AF_INET;
-}
-
-void tfc__gossip_address_to(const struct tfc__gossip_address *address,
-			    struct sockaddr_storage *ret_address)
-{
-	static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-	struct sockaddr_in *v4 = (void *)ret_address;
-	struct sockaddr_in6 *v6 = (void *)ret_address;
-	memset(ret_address, 0, sizeof(*ret_address));
-	if (memcmp(address->ip, mapped, sizeof(mapped)) == 0) {
-		v4->sin_family = AF_INET;
-		v4->sin_port = htons(address->port);
-		memcpy(&v4->sin_addr, &address->ip[12], 4);
-	} else {
-		v6->sin6_family = AF_INET6;
-		v6->sin6_port = htons(address->port);
-		memcpy(&v6->sin6_addr, address->ip, sizeof(address->ip));
-	}
-}
-
-void tfc__gossip_address_write(const struct tfc__gossip_address *address,
-			       char text[TFC__GOSSIP_ADDRESS_TEXT])
-{
-	struct sockaddr_storage storage;
-	tfc__gossip_address_to(address, &storage);
-	tfc__tcp_write(&storage, text, TFC__GOSSIP_ADDRESS_TEXT);
-}
-
-/* ---- the table of members */
-
-static void write_id(const struct tfc__gossip_id *id, char hex[2 * TFC__GOSSIP_ID_SIZE + 1])
-{
-	sodium_bin2hex(hex, 2 * TFC__GOSSIP_ID_SIZE + 1, id->bytes, sizeof(id->bytes));
-}
-
-static bool is_same_id(const struct tfc__gossip_id *a, const struct tfc__gossip_id *b)
-{
-	return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
-}
-
-static bool is_gone(uint32_t state)
-{
-	return state == TFC_MEMBER_DOWN || state == TFC_MEMBER_LEFT;
-}
-
-static struct gossip_row *row_of_name(struct tfc__gossip_membership *gossip, const char *name)
-{
-	struct tfc__named *named = tfc__name_find(&gossip->names, name);
-	return named ? tfc__container_of(named, struct gossip_row, named) : NULL;
-}
-
-static struct gossip_row *gossip_row_add(struct tfc__gossip_membership *gossip, const char *name)
-{
-	struct gossip_row *row = calloc(1, sizeof(*row));
-	if (!row)
-		return NULL;
-	snprintf(row->name, sizeof(row->name), "%s", name);
-	tfc__list_append(&gossip->rows, &row->link);
-	tfc__name_add(&gossip->names, &row->named, row->name);
-	return row;
-}
-
-static void gossip_row_free(struct gossip_row *row)
-{
-	tfc__list_remove(&row->link);
-	tfc__name_remove(&row->named);
-	free(row);
-}
-
-/* Writes the member into the table: what it offers has come from itself. */
-static int table_write(struct tfc__gossip_membership *gossip, const struct tfc__gossip_member *from,
-		       const msgpack_object *meta, const char *address, tfc_error *error)
-{
-	tfc_member_info info = TFC_MEMBER_INFO_INIT;
-	struct tfc__reader reader = {0};
-	char id[2 * TFC__GOSSIP_ID_SIZE + 1];
-	int code = tfc__gossip_meta_read(&reader, meta, error, &info);
-	write_id(&from->id, id);
-	info.name = from->name;
-	info.address = address;
-	info.node_id = id;
-	if (code == TFC_OK &&
-	    (code = tfc_membership_put(tfc__members_face(gossip->members), &info)) < 0)
-		*error = *tfc__ctx_error(gossip->ctx);
-	if (code == TFC_OK)
-		code = tfc__members_learn(gossip->members,
-					  tfc__members_find(gossip->members, from->name), &info,
-					  error);
-	tfc__reader_fini(&reader);
-	return code;
-}
-
-/* A failure (out of memory, or what another version sent) is logged; the next change of the member
- * writes it again. */
-static int table_put(struct tfc__gossip_membership *gossip, const struct tfc__gossip_member *from)
-{
-	struct tfc__msg meta;
-	tfc_error error = TFC_ERROR_INIT;
-	char address[TFC__GOSSIP_ADDRESS_TEXT];
-	tfc__gossip_address_write(&from->address, address);
-	int code = tfc__msg_parse(&meta, from->meta, from->meta_len, NULL, &error);
-	if (code == TFC_OK) {
-		code = table_write(gossip, from, &meta.root, address, &error);
-		tfc__msg_fini(&meta);
-	}
-	if (code < 0)
-		tfc__log(gossip->ctx, TFC_LOG_WARNING, "member", from->name,
-			 "cannot add the member at %s: %s", address, error.text);
-	return code;
-}
-
-/* Another id with the name of the row, that is not gone. */
-static bool find_successor(struct tfc__gossip_membership *gossip, const struct gossip_row *row,
-			   struct tfc__gossip_member *ret_member)
-{
-	uint32_t count = tfc__gossip_count(gossip->core);
-	for (uint32_t i = 0; i < count; i++) {
-		tfc__gossip_at(gossip->core, i, ret_member);
-		if (!is_same_id(&ret_member->id, &row->id) && !is_gone(ret_member->state) &&
-		    strcmp(ret_member->name, row->name) == 0)
-			return true;
-	}
-	return false;
-}
-
-static void row_show(struct tfc__gossip_membership *gossip, struct gossip_row *row,
-		     const struct tfc__gossip_member *member)
-{
-	tfc_membership *membership = tfc__members_face(gossip->members);
-	if (!is_same_id(&row->id, &member->id) || is_gone(member->state))
-		row->is_refused = false;
-	row->id = member->id;
-	row->state = member->state;
-	if (table_put(gossip, member) == TFC_OK)
-		tfc_membership_set_state(membership, row->name,
-					 row->is_refused ? TFC_MEMBER_DOWN : member->state);
-}
-
-static void on_member(struct tfc__gossip_membership *gossip,
-		      const struct tfc__gossip_member *member, uint32_t changes)
-{
-	struct gossip_row *row = row_of_name(gossip, member->name);
-	struct tfc__gossip_member other;
-	/* a second node with this node's own name is only a conflict */
-	if (strcmp(member->name, tfc__members_self(gossip->members)->name) == 0)
-		return;
-	if (!row && changes & TFC__GOSSIP_REMOVED)
-		return;
-	if (row && !is_same_id(&row->id, &member->id)) {
-		if (!is_gone(row->state) || is_gone(member->state))
-			return;
-	} else if (row && (changes & TFC__GOSSIP_REMOVED || is_gone(member->state)) &&
-		   find_successor(gossip, row, &other)) {
-		row_show(gossip, row, &other);
-		return;
-	} else if (row && changes & TFC__GOSSIP_REMOVED) {
-		tfc_membership_remove(tfc__members_face(gossip->members), row->name);
-		gossip_row_free(row);
-		return;
-	}
-	if (!row && !(row = gossip_row_add(gossip, member->name))) {
-		tfc__log(gossip->ctx, TFC_LOG_ERROR, "member", member->name, "out of memory");
-		return;
-	}
-	if (changes & (TFC__GOSSIP_RESTARTED | TFC__GOSSIP_ADDRESS_CHANGED))
-		row->is_refused = false;
-	row_show(gossip, row, member);
-}
-
-bool tfc__gossip_membership_has_others(const struct tfc__gossip_membership *gossip)
-{
-	TFC__LIST_EACH (link, &gossip->rows)
-		if (!is_gone(tfc__container_of(link, struct gossip_row, link)->state))
-			return true;
-	return false;
-}
 
 /* ---- conflicts */
 
@@ -242,7 +35,7 @@ static void on_conflict(struct tfc__gossip_membership *gossip,
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__gossip_address_write(&kept->address, kept_at);
 	tfc__gossip_address_write(&lost->address, lost_at);
-	if (is_same_id(&kept->id, &lost->id))
+	if (tfc__gossip_is_same_id(&kept->id, &lost->id))
 		tfc__fail(&error, TFC_EEXIST, "member", 0,
 			  "nodes \"%s\" at %s and \"%s\" at %s have the same identity: the state "
 			  "directory of one is a copy of the other's; remove the file \"identity\" "
@@ -339,7 +132,7 @@ static void carry_out(struct tfc__gossip_membership *gossip,
 		reply(gossip, action);
 		break;
 	case TFC__GOSSIP_DO_MEMBER:
-		on_member(gossip, &action->member, action->changes);
+		tfc__gossip_rows_update(gossip, &action->member, action->changes);
 		break;
 	case TFC__GOSSIP_DO_CONFLICT:
 		on_conflict(gossip, action);
@@ -406,7 +199,7 @@ static void refuse_datagram(struct tfc__gossip_membership *gossip,
 	gossip->refused_logged_at = now;
 }
 
-/* Without a key, only this user and root of this machine are heard. */
+/* Without a key, datagrams are accepted from this user and root of this machine only. */
 static bool is_own_user(const struct tfc__gossip_membership *gossip,
 			const struct sockaddr_storage *from)
 {
@@ -452,7 +245,7 @@ static void gossip_on_evidence(struct tfc__member_evidence *evidence,
 {
 	struct tfc__gossip_membership *gossip =
 		tfc__container_of(evidence, struct tfc__gossip_membership, evidence);
-	struct gossip_row *row = row_of_name(gossip, member->name);
+	struct tfc__gossip_row *row = tfc__gossip_row_find(gossip, member->name);
 	if (!row || !gossip->core)
 		return;
 	bool is_received = what == TFC__MEMBER_RECEIVED;
@@ -502,7 +295,7 @@ bool tfc__gossip_membership_contact(struct tfc__gossip_membership *gossip, const
 	struct tfc__gossip_member member;
 	if (!named ||
 	    !tfc__gossip_find(gossip->core,
-			      &tfc__container_of(named, const struct gossip_row, named)->id,
+			      &tfc__container_of(named, const struct tfc__gossip_row, named)->id,
 			      &member))
 		return false;
 	*ret_received_at = member.received_at;
@@ -516,16 +309,16 @@ static int check_name(struct tfc__gossip_membership *gossip,
 		      const struct tfc__gossip_params *params, tfc_error *error)
 {
 	const struct tfc__member *self = tfc__members_self(gossip->members);
-	const struct gossip_row *row = row_of_name(gossip, params->name);
+	const struct tfc__gossip_row *row = tfc__gossip_row_find(gossip, params->name);
 	struct tfc__gossip_event event = {.kind = TFC__GOSSIP_BROKEN};
 	bool is_self = strcmp(params->name, self->name) == 0;
 	char id[2 * TFC__GOSSIP_ID_SIZE + 1];
 	if (is_self) {
 		snprintf(id, sizeof(id), "%s", tfc__identity_id(gossip->options.identity));
 	} else {
-		if (!row || is_gone(row->state) || row->is_refused)
+		if (!row || tfc__gossip_is_gone(row->state) || row->is_refused)
 			return TFC_OK;
-		write_id(&row->id, id);
+		tfc__gossip_id_write(&row->id, id);
 	}
 	if (strcmp(id, params->node_id) == 0)
 		return TFC_OK;
@@ -691,8 +484,7 @@ void tfc__gossip_membership_free(struct tfc__gossip_membership *gossip)
 {
 	if (!gossip)
 		return;
-	TFC__LIST_EACH (link, &gossip->rows)
-		gossip_row_free(tfc__container_of(link, struct gossip_row, link));
+	tfc__gossip_rows_free(gossip);
 	tfc__gossip_seeds_free(gossip);
 	tfc__gossip_free(gossip->core);
 	tfc__sealing_free(gossip->sealing);

@@ -2,10 +2,12 @@
  * Membership by gossip: the nodes find each other, and report each other's states. gossip_core.h
  * decides; this backend has the time, the datagrams, the streams and the seeds.
  *
- *     gossip.c          the state machine's events and actions; the table of members
+ *     gossip.c          the state machine's events and actions
+ *     gossip_rows.c     the members in the table of members, by name
+ *     gossip_address.c  addresses and ids
  *     gossip_join.c     the seeds: resolved and tried until one of them is a member
  *     gossip_stream.c   push-pull: a request of its own connection, "node.gossip"
- *     gossip_meta.c     what a node tells about itself
+ *     gossip_meta.c     what a node reports of itself
  *
  * The address of a member is numeric; its tcp listener and its datagrams have the same port.
  */

@@ -4,6 +4,8 @@
 #ifndef TFC_MEMBER_GOSSIP_INTERNAL_H
 #define TFC_MEMBER_GOSSIP_INTERNAL_H
 
+#include <string.h>
+
 #include "base/name_table.h"
 #include "member/gossip.h"
 #include "member/gossip_core.h"
@@ -37,7 +39,7 @@ struct tfc__gossip_membership {
 	struct tfc__buf meta; /* of this node, as the others know it */
 
 	/* The member whose name each row of the table has. */
-	struct tfc__link rows; /* struct gossip_row */
+	struct tfc__link rows; /* struct tfc__gossip_row */
 	struct tfc__name_table names;
 
 	/* Requests that were made here, and the one that is being served. */
@@ -73,8 +75,42 @@ void tfc__gossip_membership_step(struct tfc__gossip_membership *gossip,
 				 const struct tfc__gossip_event *event);
 /* Another node has refused a push-pull, because this node's name is in use. */
 void tfc__gossip_name_refused(struct tfc__gossip_membership *gossip, const tfc_error *why);
+
+/* ---- gossip_rows.c */
+
+static inline bool tfc__gossip_is_same_id(const struct tfc__gossip_id *a,
+					  const struct tfc__gossip_id *b)
+{
+	return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
+static inline bool tfc__gossip_is_gone(uint32_t state)
+{
+	return state == TFC_MEMBER_DOWN || state == TFC_MEMBER_LEFT;
+}
+
+/* A row of the table of members, and the member whose name it has. A name may be that of several
+ * ids: a node without a state directory has another id after each start. */
+struct tfc__gossip_row {
+	struct tfc__link link;
+	struct tfc__named named;
+	struct tfc__gossip_id id;
+	uint32_t state;  /* as the state machine has it */
+	bool is_refused; /* nothing listens at its address: it counts as down here */
+	char name[TFC__GOSSIP_NAME_MAX + 1];
+};
+
+/* The row of that name, or NULL. Borrowed: valid until the next update. */
+struct tfc__gossip_row *tfc__gossip_row_find(struct tfc__gossip_membership *gossip,
+					     const char *name);
+/* Writes what has changed of a member into its row and the table of members. */
+void tfc__gossip_rows_update(struct tfc__gossip_membership *gossip,
+			     const struct tfc__gossip_member *member, uint32_t changes);
 /* Whether another member is alive or suspect. */
 bool tfc__gossip_membership_has_others(const struct tfc__gossip_membership *gossip);
+void tfc__gossip_rows_free(struct tfc__gossip_membership *gossip);
+
+/* ---- gossip_address.c */
 
 /* Addresses of the state machine; false if it is not IPv4 or IPv6. */
 bool tfc__gossip_address_from(const struct sockaddr_storage *address,
@@ -84,6 +120,8 @@ void tfc__gossip_address_to(const struct tfc__gossip_address *address,
 #define TFC__GOSSIP_ADDRESS_TEXT 80
 void tfc__gossip_address_write(const struct tfc__gossip_address *address,
 			       char text[TFC__GOSSIP_ADDRESS_TEXT]); /* "tcp://..." */
+/* As hexadecimal digits: the node id of the member. */
+void tfc__gossip_id_write(const struct tfc__gossip_id *id, char hex[2 * TFC__GOSSIP_ID_SIZE + 1]);
 
 /* ---- gossip_join.c */
 

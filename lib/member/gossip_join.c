@@ -27,7 +27,7 @@ static bool is_member_at(const struct tfc__gossip_membership *gossip,
 	for (uint32_t i = 0; i < count; i++) {
 		struct tfc__gossip_member member;
 		tfc__gossip_at(gossip->core, i, &member);
-		if (member.state != TFC_MEMBER_DOWN && member.state != TFC_MEMBER_LEFT &&
+		if (!tfc__gossip_is_gone(member.state) &&
 		    memcmp(&member.address, address, sizeof(*address)) == 0)
 			return true;
 	}

@@ -17,7 +17,7 @@ void tfc__gossip_awareness_add(struct tfc__gossip *g, int delta)
 
 /* ---- this node's probes */
 
-/* A suspect member is told so in front of the ping (Lifeguard, "Buddy System"). */
+/* The suspicion of a member is sent to it in front of the ping (Lifeguard, "Buddy System"). */
 static void gossip_add_ping(struct tfc__gossip *g, const struct gossip_peer *target, uint32_t seq)
 {
 	struct tfc__gossip_message m;

@@ -97,7 +97,7 @@ const char *tfc__node_member_id(const tfc_node *node, const struct tfc__member *
 
 /* ---- for hosts */
 
-/* When the member was last heard of, by gossip or over a connection. */
+/* When the last sign of life of the member came, by gossip or over a connection. */
 static void set_contact(const tfc_node *node, const struct tfc__member *member,
 			tfc_member_info *info)
 {
