@@ -1,4 +1,4 @@
-/* membership: what every source of members does, the file and one of a host's own. */
+/* membership: what every source of members does: the file, one of a host's own, and gossip. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -13,20 +14,25 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "gossip_member.h"
 #include "leaks.h"
 #include "member/member.h"
 #include "member/static_file.h"
 
 #define REPORTED_MAX 64
+#define NODES_MAX 4
 
 struct world;
 
-/* How a test speaks to a backend: it is told the members that there are from now on. */
+/* How a test drives a backend. `open` and `set` get all members that there are from now on, "a"
+ * first: it is this node. */
 struct backend {
 	const char *name;
 	int (*open)(struct world *world, const tfc_member_info *members, size_t count);
 	void (*set)(struct world *world, const tfc_member_info *members, size_t count);
 	void (*close)(struct world *world);
+	/* Each member reports its own fields and state to the backend. */
+	bool is_from_members;
 };
 
 struct world {
@@ -47,7 +53,16 @@ struct world {
 	size_t first_count;
 	tfc_membership *membership;
 	bool is_started;
+	/* gossip: this node is the first; `given` is what each was started with */
+	struct gossip_member nodes[NODES_MAX];
+	tfc_member_info given[NODES_MAX];
 };
+
+static void await_turn(struct world *world, uint64_t deadline)
+{
+	assert_true(tfc_ctx_run(world->ctx, 100) >= 0);
+	assert_true(tfc__now() < deadline);
+}
 
 /* ---- the file */
 
@@ -156,9 +171,118 @@ static void close_host(struct world *world)
 	assert_false(world->is_started);
 }
 
+/* ---- gossip: every member is a node of this process, with sockets of its own */
+
+static void start_node(struct world *world, size_t i, const tfc_member_info *info)
+{
+	char key[LEAKS_PATH + 8], state[LEAKS_PATH + 8];
+	snprintf(key, sizeof(key), "%s/key", world->directory);
+	snprintf(state, sizeof(state), "%s/%s", world->directory, info->name);
+	const struct gossip_member_options options = {
+		.key_file = key,
+		.state_dir = state,
+		.self = info,
+		.seed = i ? world->nodes[0].address : NULL,
+		.interval_ns = 100 * TFC__MS,
+	};
+	mkdir(state, 0700); /* it exists when the node was there before */
+	world->given[i] = *info;
+	gossip_member_start(&world->nodes[i], world->ctx, &options);
+}
+
+static void end_node(struct world *world, size_t i)
+{
+	gossip_member_kill(&world->nodes[i]);
+	world->nodes[i].ctx = NULL;
+}
+
+static size_t node_of_name(const struct world *world, const char *name)
+{
+	size_t i = 0;
+	while (i < NODES_MAX && !(world->nodes[i].ctx && strcmp(world->nodes[i].name, name) == 0))
+		i++;
+	return i;
+}
+
+static size_t unused_node(const struct world *world)
+{
+	size_t i = 0;
+	while (world->nodes[i].ctx)
+		i++;
+	assert_true(i < NODES_MAX);
+	return i;
+}
+
+static bool is_alive(struct world *world, const char *name)
+{
+	const struct tfc__member *member = tfc__members_find(world->members, name);
+	return member && member->state == TFC_MEMBER_ALIVE;
+}
+
+static int open_gossip(struct world *world, const tfc_member_info *members, size_t count)
+{
+	uint64_t deadline = tfc__now() + 20 * TFC__SECOND;
+	tfc_error error = TFC_ERROR_INIT;
+	char key[LEAKS_PATH + 8];
+	leaks_make_dir(world->directory);
+	snprintf(key, sizeof(key), "%s/key", world->directory);
+	assert_int_equal(tfc__keyring_generate(key, TFC__KEY_NODE, &error), TFC_OK);
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(members[i].name, "a") == 0)
+			start_node(world, 0, &members[i]);
+	world->members = world->nodes[0].members;
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(members[i].name, "a") != 0)
+			start_node(world, unused_node(world), &members[i]);
+	for (size_t i = 0; i < count; i++)
+		while (!is_alive(world, members[i].name))
+			await_turn(world, deadline);
+	while (tfc_ctx_run(world->ctx, 0) > 0)
+		; /* what is reported of these members */
+	return TFC_OK;
+}
+
+static bool is_same_info(const tfc_member_info *a, const tfc_member_info *b)
+{
+	return strcmp(a->address, b->address) == 0 && a->slots == b->slots &&
+	       a->labels == b->labels;
+}
+
+/* A node that is not listed any more leaves; one that has changed is started again. */
+static void set_gossip(struct world *world, const tfc_member_info *members, size_t count)
+{
+	uint64_t deadline = tfc__now() + 20 * TFC__SECOND;
+	for (size_t i = 0; i < NODES_MAX; i++) {
+		if (!world->nodes[i].ctx || is_named(members, count, world->nodes[i].name))
+			continue;
+		gossip_member_leave(&world->nodes[i]);
+		while (!world->nodes[i].has_left)
+			await_turn(world, deadline);
+		end_node(world, i);
+	}
+	for (size_t i = 0; i < count; i++) {
+		size_t known = node_of_name(world, members[i].name);
+		if (known == NODES_MAX) {
+			start_node(world, unused_node(world), &members[i]);
+		} else if (!is_same_info(&world->given[known], &members[i])) {
+			end_node(world, known);
+			start_node(world, known, &members[i]);
+		}
+	}
+}
+
+static void close_gossip(struct world *world)
+{
+	for (size_t i = 0; i < NODES_MAX; i++)
+		if (world->nodes[i].ctx)
+			end_node(world, i);
+	tfc__remove_tree(world->directory);
+}
+
 static const struct backend backends[] = {
-	{"static_file", open_file, set_file, close_file},
-	{"host", open_host, set_host, close_host},
+	{"static_file", open_file, set_file, close_file, false},
+	{"host", open_host, set_host, close_host, false},
+	{"gossip", open_gossip, set_gossip, close_gossip, true},
 };
 
 /* ---- the world of one test */
@@ -166,14 +290,27 @@ static const struct backend backends[] = {
 static const char *const labels_of_b[] = {"zone=1", "gpu=a100", NULL};
 static const char *const other_labels[] = {"zone=2", NULL};
 
-#define MEMBER(n, port)                                                                         \
-	{                                                                                       \
-		.size = sizeof(tfc_member_info), .name = n, .address = "tcp://127.0.0.1:" port, \
-		.slots = 4                                                                      \
-	}
+static char addresses[10][40];
+static tfc_member_info two[2], only_a[1];
 
-static const tfc_member_info two[] = {MEMBER("a", "1001"), MEMBER("b", "1002")};
-static const tfc_member_info only_a[] = {MEMBER("a", "1001")};
+/* At port `21000 + number` of this process's own loopback address. */
+static tfc_member_info member_at(const char *name, unsigned number)
+{
+	return (tfc_member_info){.size = sizeof(tfc_member_info),
+				 .name = name,
+				 .address = addresses[number],
+				 .slots = 4};
+}
+
+static int make_addresses(void **state)
+{
+	for (unsigned i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++)
+		snprintf(addresses[i], sizeof(addresses[i]), "tcp://%s:%u", gossip_member_host(),
+			 21000 + i);
+	two[0] = only_a[0] = member_at("a", 1);
+	two[1] = member_at("b", 2);
+	return 0;
+}
 
 static void note(struct tfc__observer *watch, const void *event)
 {
@@ -198,16 +335,18 @@ static void begin(struct world *world, const struct backend *backend,
 
 static void end(struct world *world)
 {
-	tfc__members_close(world->members);
+	if (!world->nodes[0].ctx)
+		tfc__members_close(world->members);
 	world->backend->close(world);
 	tfc_ctx_free(world->ctx);
 }
 
-/* Until so much was told; forgets it. */
+/* Until so many changes were reported; forgets them. */
 static void await_reported(struct world *world, size_t count, const char *const *reported)
 {
+	uint64_t deadline = tfc__now() + 20 * TFC__SECOND;
 	while (world->reported_count < count)
-		assert_true(tfc_ctx_run(world->ctx, 5000) >= 0);
+		await_turn(world, deadline);
 	assert_int_equal(world->reported_count, count);
 	for (size_t i = 0; i < count; i++)
 		assert_string_equal(world->reported[i], reported[i]);
@@ -219,6 +358,21 @@ static void await_reported(struct world *world, size_t count, const char *const 
 		const char *const reported[] = {__VA_ARGS__};                            \
 		await_reported(world, sizeof(reported) / sizeof(reported[0]), reported); \
 	} while (0)
+
+/* The state of a member of which this node knows only what its backend reports. */
+static uint32_t first_state(const struct world *world)
+{
+	return world->backend->is_from_members ? TFC_MEMBER_ALIVE : TFC_MEMBER_SUSPECT;
+}
+
+/* Until one change was reported: `change` with that state. */
+static void await_in_state(struct world *world, const char *change, uint32_t state)
+{
+	char text[48];
+	const char *const reported[] = {text};
+	snprintf(text, sizeof(text), "%s %s", change, tfc_member_state_name(state));
+	await_reported(world, 1, reported);
+}
 
 static struct tfc__member *find(struct world *world, const char *name)
 {
@@ -244,8 +398,8 @@ static void what_it_reports_at_the_start_is_there_at_once(void **state)
 		assert_true(find(&world, "a")->is_self);
 		assert_ptr_equal(tfc__members_self(world.members), find(&world, "a"));
 		assert_int_equal(find(&world, "a")->state, TFC_MEMBER_ALIVE);
-		assert_int_equal(find(&world, "b")->state, TFC_MEMBER_SUSPECT);
-		assert_string_equal(find(&world, "b")->address, "tcp://127.0.0.1:1002");
+		assert_int_equal(find(&world, "b")->state, first_state(&world));
+		assert_string_equal(find(&world, "b")->address, two[1].address);
 		assert_int_equal(find(&world, "b")->slots, 4);
 		assert_null(tfc__members_find(world.members, "c"));
 		end(&world);
@@ -254,7 +408,7 @@ static void what_it_reports_at_the_start_is_there_at_once(void **state)
 
 static void all_fields_arrive(void **state)
 {
-	tfc_member_info members[] = {MEMBER("a", "1001"), MEMBER("b", "1002")};
+	tfc_member_info members[] = {two[0], two[1]};
 	members[1].labels = labels_of_b;
 	members[1].memory_bytes = UINT64_C(8) << 30;
 	members[1].gpus = 2;
@@ -275,36 +429,50 @@ static void all_fields_arrive(void **state)
 	}
 }
 
-static void a_member_comes_changes_and_goes(void **state)
+static void a_member_comes_and_changes(void **state)
 {
-	tfc_member_info members[] = {MEMBER("a", "1001"), MEMBER("b", "1002")};
 	EACH_BACKEND(world)
 	{
+		tfc_member_info members[] = {two[0], two[1]};
 		begin(&world, &backends[nth], only_a, 1);
 		world.backend->set(&world, members, 2);
-		AWAIT(&world, "+b suspect");
+		await_in_state(&world, "+b", first_state(&world));
 		members[1].labels = other_labels;
 		world.backend->set(&world, members, 2);
-		AWAIT(&world, "~b suspect");
+		await_in_state(&world, "~b", first_state(&world));
 		assert_string_equal(find(&world, "b")->labels[0], "zone=2");
 		members[1].labels = NULL;
-		members[1].address = "tcp://127.0.0.1:1003";
+		members[1].address = addresses[3];
 		world.backend->set(&world, members, 2);
-		AWAIT(&world, "~b suspect");
-		assert_string_equal(find(&world, "b")->address, "tcp://127.0.0.1:1003");
-		members[1].address = "tcp://127.0.0.1:1002";
-		world.backend->set(&world, members, 1);
-		AWAIT(&world, "-b suspect");
-		assert_null(tfc__members_find(world.members, "b"));
-		assert_int_equal(tfc__members_count(world.members), 1);
+		await_in_state(&world, "~b", first_state(&world));
+		assert_string_equal(find(&world, "b")->address, addresses[3]);
+		assert_null(find(&world, "b")->labels);
+		end(&world);
+	}
+}
+
+/* A list forgets it. Gossip shows for a day that it has left. */
+static void a_member_goes_and_comes_back(void **state)
+{
+	EACH_BACKEND(world)
+	{
+		bool is_shown = backends[nth].is_from_members;
+		begin(&world, &backends[nth], two, 2);
+		world.backend->set(&world, only_a, 1);
+		await_in_state(&world, is_shown ? "~b" : "-b",
+			       is_shown ? TFC_MEMBER_LEFT : TFC_MEMBER_SUSPECT);
+		assert_int_equal(tfc__members_find(world.members, "b") != NULL, is_shown);
+		assert_int_equal(tfc__members_count(world.members), is_shown ? 2 : 1);
+		world.backend->set(&world, two, 2);
+		await_in_state(&world, is_shown ? "~b" : "+b", first_state(&world));
+		assert_int_equal(tfc__members_count(world.members), 2);
 		end(&world);
 	}
 }
 
 static void the_order_is_that_of_the_names(void **state)
 {
-	static const tfc_member_info members[] = {MEMBER("d", "1004"), MEMBER("a", "1001"),
-						  MEMBER("c", "1003"), MEMBER("b", "1002")};
+	const tfc_member_info members[] = {member_at("d", 4), two[0], member_at("c", 3), two[1]};
 	EACH_BACKEND(world)
 	{
 		char name = 'a';
@@ -319,30 +487,63 @@ static void the_order_is_that_of_the_names(void **state)
 	}
 }
 
-static void connections_report_who_is_alive(void **state)
+static void a_member_that_refuses_connections_is_down_until_it_is_received_from(void **state)
 {
 	EACH_BACKEND(world)
 	{
 		begin(&world, &backends[nth], two, 2);
 		tfc__members_received(world.members, find(&world, "b"));
-		AWAIT(&world, "~b alive");
+		if (first_state(&world) != TFC_MEMBER_ALIVE)
+			AWAIT(&world, "~b alive");
 		tfc__members_broken(world.members, find(&world, "b"), false);
-		AWAIT(&world, "~b suspect");
 		tfc__members_broken(world.members, find(&world, "b"), true);
 		AWAIT(&world, "~b down");
 		tfc__members_received(world.members, find(&world, "b"));
 		AWAIT(&world, "~b alive");
+		end(&world);
+	}
+}
+
+static void connections_report_who_is_alive(void **state)
+{
+	EACH_BACKEND(world)
+	{
+		if (backends[nth].is_from_members)
+			continue; /* the members report it */
+		begin(&world, &backends[nth], two, 2);
+		tfc__members_received(world.members, find(&world, "b"));
+		AWAIT(&world, "~b alive");
+		tfc__members_broken(world.members, find(&world, "b"), false);
+		AWAIT(&world, "~b suspect");
 		tfc__members_left(world.members, find(&world, "b"));
 		AWAIT(&world, "~b left");
 		end(&world);
 	}
 }
 
+/* A connection may break though the node is well: the others decide. */
+static void a_broken_connection_makes_no_member_of_gossip_suspect(void **state)
+{
+	struct world world;
+	begin(&world, &backends[2], two, 2);
+	uint64_t received_at = 0, before, rtt;
+	assert_true(tfc__gossip_membership_contact(world.nodes[0].gossip, "b", &before, &rtt));
+	tfc__members_broken(world.members, find(&world, "b"), false);
+	uint64_t deadline = tfc__now() + 20 * TFC__SECOND;
+	while (received_at <= before) { /* it is probed, and responds */
+		await_turn(&world, deadline);
+		tfc__gossip_membership_contact(world.nodes[0].gossip, "b", &received_at, &rtt);
+	}
+	assert_int_equal(world.reported_count, 0);
+	assert_int_equal(find(&world, "b")->state, TFC_MEMBER_ALIVE);
+	end(&world);
+}
+
 static void what_a_node_says_of_itself_counts(void **state)
 {
 	static const char *const own_labels[] = {"rack=7", NULL};
 	tfc_member_info said = {.size = sizeof(said), .slots = 9, .labels = own_labels};
-	tfc_member_info members[] = {MEMBER("a", "1001"), MEMBER("b", "1002")};
+	tfc_member_info members[] = {two[0], two[1]};
 	tfc_error error = TFC_ERROR_INIT;
 	EACH_BACKEND(world)
 	{
@@ -351,17 +552,21 @@ static void what_a_node_says_of_itself_counts(void **state)
 		assert_int_equal(tfc__members_learn(world.members, find(&world, "b"), &said,
 						    &error),
 				 TFC_OK);
-		AWAIT(&world, "~b suspect");
+		await_in_state(&world, "~b", first_state(&world));
 		assert_true(find(&world, "b")->is_draining);
 		members[1].slots = 5;
-		members[1].node_id = NULL;
-		members[1].address = "tcp://127.0.0.1:1009";
+		members[1].address = addresses[9];
 		world.backend->set(&world, members, 2);
-		AWAIT(&world, "~b suspect");
-		assert_int_equal(find(&world, "b")->slots, 9);
-		assert_string_equal(find(&world, "b")->labels[0], "rack=7");
-		members[1].slots = 4;
-		members[1].address = "tcp://127.0.0.1:1002";
+		await_in_state(&world, "~b", first_state(&world));
+		assert_string_equal(find(&world, "b")->address, addresses[9]);
+		/* in gossip, the node itself has just said what it was started with */
+		bool is_later = backends[nth].is_from_members;
+		assert_int_equal(find(&world, "b")->slots, is_later ? 5 : 9);
+		if (!is_later)
+			assert_string_equal(find(&world, "b")->labels[0], "rack=7");
+		else
+			assert_null(find(&world, "b")->labels);
+		members[1] = two[1];
 		end(&world);
 	}
 }
@@ -477,13 +682,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_it_reports_at_the_start_is_there_at_once),
 		cmocka_unit_test(all_fields_arrive),
-		cmocka_unit_test(a_member_comes_changes_and_goes),
+		cmocka_unit_test(a_member_comes_and_changes),
+		cmocka_unit_test(a_member_goes_and_comes_back),
 		cmocka_unit_test(the_order_is_that_of_the_names),
+		cmocka_unit_test(
+			a_member_that_refuses_connections_is_down_until_it_is_received_from),
 		cmocka_unit_test(connections_report_who_is_alive),
+		cmocka_unit_test(a_broken_connection_makes_no_member_of_gossip_suspect),
 		cmocka_unit_test(what_a_node_says_of_itself_counts),
 		cmocka_unit_test(a_host_learns_what_is_wrong),
 		cmocka_unit_test(a_backend_that_cannot_start_says_why),
 		cmocka_unit_test(a_host_may_report_the_states_itself),
 	};
-	return cmocka_run_group_tests_name("membership", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("membership", tests, make_addresses, NULL);
 }
