@@ -1,6 +1,6 @@
 /*
  * How long a task's output takes into its log, in milliseconds, from the spawn to the end that is
- * told when all of it is there:
+ * reported when all of it is there:
  *
  *   logs DIR HELPERS TASK BYTES SIZE     TASK writes BYTES, SIZE at a time, through the shim
  */

@@ -1,4 +1,4 @@
-"""What the rows share: the table, figures in words, and what /proc tells of processes."""
+"""What the rows share: the table, figures in words, and what /proc says of processes."""
 
 import contextlib
 import os
@@ -117,7 +117,7 @@ def undisturbed():
     return words if is_allowed else []
 
 
-# ---- what /proc tells
+# ---- what /proc says
 
 
 def comm(pid):

@@ -41,7 +41,7 @@ class Launch(Bench):
         return (time.monotonic() - begin) * 1e3
 
     def launch_supervisord(self, directory):
-        """Until all programs have run and ended, as supervisord's own log tells."""
+        """Until all programs have run and ended, as supervisord's own log says."""
         log = os.path.join(directory, "supervisord.log")
         config = os.path.join(directory, "supervisord.conf")
         with open(config, "w") as file:
@@ -58,7 +58,7 @@ class Launch(Bench):
                 with contextlib.suppress(FileNotFoundError), open(log) as file:
                     if file.read().count("INFO exited:") >= NUMBER_OF_TASKS:
                         return (time.monotonic() - begin) * 1e3
-                time.sleep(0.05)  # a log of a program that tells nobody
+                time.sleep(0.05)  # the log of a program that reports to nobody
         return None
 
     def run(self):

@@ -1,5 +1,5 @@
 /*
- * How fast one subscriber is told the output of a job that has ended; prints MB/s and lines/s.
+ * How fast one subscriber receives the output of a job that has ended; prints MB/s and lines/s.
  *
  *   subscribe local HELPERS MEGABYTES      in the process of the node
  *   subscribe ADDRESS KEY JOB              from a node elsewhere; KEY "-": none

@@ -18,7 +18,7 @@ ALLOCATES_NOTHING = {
     "tfc_features": "gives a number",
     "tfc_free": "frees",
     "*_free": "frees",
-    "*_close": "frees, and tells the guard without an allocation unless its socket is full",
+    "*_close": "frees, and commands the guard without an allocation unless its socket is full",
     "tfc_port_hold_release": "frees",
     "tfc_ctx_abandon": "frees",
     "tfc_ctx_error": "gives what is there",

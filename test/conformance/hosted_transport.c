@@ -68,7 +68,8 @@ static int host_dial(void *impl, const char *address, uint32_t flags, tfc_pipe *
 			close(fd);
 		return code;
 	}
-	/* edge-triggered: it tells once of what has come, and leaves the rest to the library */
+	/* edge-triggered: it reports once that bytes have come, and leaves the rest to the library
+	 */
 	struct watched *one = watch(impl, fd, EPOLLIN | EPOLLOUT | EPOLLET);
 	if (!one) {
 		close(fd);
@@ -164,7 +165,7 @@ static int64_t host_write(void *pipe_impl, const void *data, size_t len, tfc_err
 	return moved(send(one->fd, data, len, MSG_NOSIGNAL), one->address, error);
 }
 
-/* Everything is told as it happens. */
+/* Everything is reported as it happens. */
 static void host_want(void *pipe_impl, uint32_t events)
 {
 }

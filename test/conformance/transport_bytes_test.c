@@ -126,7 +126,7 @@ static void a_message_over_the_maximum_ends_the_channel(void **state)
 
 /* ---- closing */
 
-/* After so many turns, an end closes: the other is told once, whatever stage both were in. */
+/* After so many turns, an end closes: the other gets one event, whatever stage both were in. */
 static void close_after(const struct transport_kind *kind, int turns, bool is_near)
 {
 	struct world world;
@@ -244,7 +244,7 @@ static uint64_t fill_pipe(struct world *world, struct raw *raw, uint64_t at)
 	}
 }
 
-/* The writer is stopped with little on the way, and told when there is room again. */
+/* The writer is stopped with little on the way, and gets an event when there is room again. */
 static void a_slow_reader_stops_the_writer(void **state)
 {
 	struct world world;
@@ -278,7 +278,7 @@ static void a_slow_reader_stops_the_writer(void **state)
 	world_end(&world);
 }
 
-/* Bytes told of while nobody wants them come when they are wanted again. */
+/* Bytes that were announced while nobody wanted them come when they are wanted again. */
 static void a_reader_may_look_away(void **state)
 {
 	struct world world;
@@ -299,7 +299,7 @@ static void a_reader_may_look_away(void **state)
 		AWAIT(&world, far.reported & TFC_PIPE_EVENT_READABLE);
 	AWAIT(&world, raw_read(&far, &byte, 1) == 1);
 	tfc__pipe_want(far.pipe, 0);
-	raw_close(&near); /* a hang-up that nobody wants to hear of costs no turns */
+	raw_close(&near); /* a hang-up that nobody waits for costs no turns */
 	world_settle(&world);
 	tfc__pipe_want(far.pipe, TFC_PIPE_EVENT_READABLE);
 	AWAIT(&world, raw_read(&far, &byte, 1) < 0);
@@ -356,7 +356,7 @@ static void answer_at_length(struct end *end, const void *data, size_t len)
 	free(answer);
 }
 
-/* Who asks on and on without reading is heard again when he reads; nothing is lost. */
+/* A dialer that sends requests without reading is served again when it reads; nothing is lost. */
 static void a_dialer_that_does_not_read_is_not_received(void **state)
 {
 	enum { QUESTIONS = 100 };
@@ -419,8 +419,8 @@ int main(void)
 		 a_failed_write_does_not_hide_the_last_message, is_kernel_socket},
 		{"a slow reader stops the writer", a_slow_reader_stops_the_writer, is_plain},
 		{"a reader may look away", a_reader_may_look_away, is_plain},
-		{"a backlog is told", a_backlog_is_reported, is_plain},
-		{"a dialer that does not read is not heard",
+		{"a backlog is reported", a_backlog_is_reported, is_plain},
+		{"a dialer that does not read is not received",
 		 a_dialer_that_does_not_read_is_not_received, is_plain},
 	};
 	return transport_run("transport_bytes", tests, sizeof(tests) / sizeof(*tests));

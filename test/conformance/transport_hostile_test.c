@@ -238,7 +238,7 @@ static void a_cut_at_any_length_delivers_nothing(void **state)
 	end(&middle);
 }
 
-/* ---- what was heard before */
+/* ---- what was recorded before */
 
 /* Sends the first bytes of a dialer with one bit changed; returns what the acceptor sends. */
 static size_t first_message_answer(struct middle *middle, size_t flip_at, uint8_t answer[64])

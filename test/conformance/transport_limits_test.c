@@ -203,7 +203,7 @@ static bool delivers_before_a_close(const struct transport_kind *kind)
 int main(void)
 {
 	const struct transport_test tests[] = {
-		{"a connection too many is told why", a_connection_too_many_learns_why,
+		{"a connection too many learns why", a_connection_too_many_learns_why,
 		 delivers_before_a_close},
 		{"a message without room is answered so", a_message_without_room_gets_that_response,
 		 transport_has_noise},

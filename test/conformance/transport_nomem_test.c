@@ -1,5 +1,5 @@
-/* transport: whichever allocation fails, a connection is whole or told to have failed, and nothing
- * is left. */
+/* transport: whichever allocation fails, a connection is whole or is reported as failed, and
+ * nothing is left. */
 #include "transports.h"
 
 #include <stdio.h>

@@ -280,7 +280,7 @@ int main(void)
 	const struct transport_test tests[] = {
 		{"both ends call each other", both_ends_call_each_other, NULL},
 		{"each end knows the other", each_end_knows_the_other, NULL},
-		{"a close is told once", a_close_is_reported_once_at_the_other_end, NULL},
+		{"a close is reported once", a_close_is_reported_once_at_the_other_end, NULL},
 		{"an end may be closed inside its callbacks",
 		 an_end_may_be_closed_inside_its_callbacks, NULL},
 		{"what the owner does not take is closed", what_the_owner_does_not_take_is_closed,

@@ -200,7 +200,8 @@ static void a_port_of_nobody_is_unreachable(void **state)
 	world_end(&world);
 }
 
-/* Another user connects over the loopback, without a key: the kernel tells, and he is not let in.
+/* Another user connects over the loopback, without a key: the kernel names the user, and the
+ * connection is refused.
  */
 static void another_user_of_this_machine_is_refused(void **state)
 {

@@ -1,5 +1,6 @@
-/* transport: what comes over a pipe before the other end has shown its key. Whatever it is, with
- * Noise nobody is up, no more than the handshake's own words go back, and the end is told once. */
+/* transport: what comes over a pipe before the other end has shown its key. Whatever it is: with
+ * Noise, no peer comes up, no more than the handshake's own messages go back, and the end is
+ * reported once. */
 #include <string.h>
 #include <sys/stat.h>
 

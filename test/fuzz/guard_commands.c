@@ -1,5 +1,5 @@
-/* proc: what the guard hears from its host. Whatever comes, it reads whole messages, closes every
- * descriptor it does not keep, and outlives nonsense. */
+/* proc: what the guard receives from its host. Whatever comes, it reads whole messages, closes
+ * every descriptor it does not keep, and outlives nonsense. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -28,7 +28,7 @@ __attribute__((constructor)) static void take_numbers(void)
 			dup2(fd, number);
 }
 
-/* ---- the rest of the guard, which starts nothing and notes what it is told */
+/* ---- the rest of the guard, which starts nothing and notes its orders */
 
 static void take(int fd)
 {

@@ -43,7 +43,7 @@ struct dead_host {
 	pid_t task;
 };
 
-/* What it tells is the return value. */
+/* What it reports is the return value. */
 pid_t dead_host_fork(struct dead_host *dead, void (*host)(int report, const char *dir),
 		     const char *dir);
 void dead_host_start(struct dead_host *dead, const char *dir);

@@ -476,7 +476,7 @@ static bool is_idle_shim(pid_t pid)
 	       !proc_has_children(pid);
 }
 
-/* Nobody tells of the state of another's child: it is looked at every millisecond. */
+/* Nothing reports the state of another process's child: it is read every millisecond. */
 pid_t proc_await_spare(pid_t guard)
 {
 	pid_t pids[64];

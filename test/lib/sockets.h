@@ -85,8 +85,8 @@ struct test_listening {
 };
 
 /*
- * A test_child_fn with a struct test_listening: listens, tells it by one byte ('L', or 'E' when it
- * cannot), accepts until its descriptor reads the end, and tells each connection with one 'C'.
+ * A test_child_fn with a struct test_listening: listens, reports it by one byte ('L', or 'E' when
+ * it cannot), accepts until its descriptor reads the end, and reports each connection with one 'C'.
  */
 void test_listening_child(int fd, const void *listening);
 

@@ -193,7 +193,7 @@ static void what_was_not_offered_is_not_taken(void **state)
 	end(&place);
 }
 
-/* More bytes than were told are not taken; what cannot be an archive's size is refused. */
+/* More bytes than were announced are not taken; what cannot be an archive's size is refused. */
 static void sizes_bind(void **state)
 {
 	static const uint64_t sizes[] = {0, TFC__OFFER_BYTES_MAX + 1, UINT64_MAX};

@@ -2,7 +2,7 @@
 
 Each round runs tfc_run with a job whose tasks are deaf, stopped, or leave daemons behind; kills one
 process; and then proves by means of its own that nothing is left, that no attempt began before the
-one before it was gone, and that the host was told what happened.
+one before it was gone, and that the host received the event for it.
 
     campaign.py [--rounds N] [--seed S] [--first N] [--user root|nobody|both] [--isolation NAME]...
 
@@ -226,7 +226,7 @@ class Round:
             select.select([self.host.stdout], [], [], 1)
             self.read_events()
 
-    # -- what the host was told
+    # -- what was reported to the host
 
     def states(self):
         """The last event of each attempt that has begun, by task: the latest attempt."""
@@ -374,7 +374,7 @@ class Round:
             if event["event"] == "task" and event["state"] in ("exited", "failed", "lost",
                                                                 "stopped"):
                 if not self.is_reported_right(event):
-                    raise Failure(f"a wrong end was told: {event}")
+                    raise Failure(f"a wrong end was reported: {event}")
         end = self.events[-1] if self.events else {}
         wanted = ("stopped", 143) if self.is_stopped else ("failed", CHIEF_EXIT)
         if end.get("event") != "end" or (end["state"], end["exit"]) != wanted:

@@ -38,7 +38,7 @@ struct place {
 	char data[LEAKS_PATH + 32];
 	struct tfc__keyring *keyring;
 	uint64_t moved;  /* calls of progress */
-	uint64_t sent;   /* bytes, as last told */
+	uint64_t sent;   /* bytes, as last reported */
 	unsigned resets; /* times that fewer were there than before */
 	void (*on_move)(void *user);
 };

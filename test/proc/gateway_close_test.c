@@ -1,5 +1,5 @@
 /* gateway, node: whatever is closed, in whatever order and at whatever moment, every request is
- * answered once, nothing is told afterwards and nothing is left. */
+ * answered once, nothing is reported afterwards and nothing is left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

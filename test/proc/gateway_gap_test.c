@@ -1,4 +1,4 @@
-/* gateway: what a log has lost is told as a gap. */
+/* gateway: what a log has lost is reported as a gap. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -118,7 +118,7 @@ static void every_event_comes_once_however_often_the_connection_breaks(void **st
 	"if [ $TFC_TASK_INDEX = 2 ]; then count 1500; await go; count 30000; touch over; else " \
 	"await over; count 501; fi"
 
-/* Lines of each task behind what was told before the cursor: none is missing, none comes again. */
+/* Lines of each task behind the cursor: none is missing, none comes again. */
 struct counted {
 	uint32_t next[3];
 	char cursor[192]; /* of the last line */

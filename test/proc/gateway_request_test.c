@@ -117,7 +117,7 @@ static void requests_of_a_closed_gateway_are_canceled(void **state)
 	node_run_end(&run);
 }
 
-/* Nothing is told any more, and nothing is leaked: the leak checker of the sanitizer looks. */
+/* Nothing more is reported, and nothing is leaked: the leak checker of the sanitizer looks. */
 static void requests_end_with_their_context(void **state)
 {
 	struct node_run run;

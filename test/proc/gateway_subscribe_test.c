@@ -1,4 +1,4 @@
-/* gateway: a subscription tells all of a job, in order, once. */
+/* gateway: a subscription reports all of a job, in order, once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -207,7 +207,7 @@ static bool is_live(void *user)
 	return node_find(user, TFC_EVENT_LIVE, NULL, 0, 0);
 }
 
-/* Its output may be there before that was told. */
+/* Its output may be there before "running" is reported. */
 static bool is_running(void *user)
 {
 	const struct follower *follower = user;

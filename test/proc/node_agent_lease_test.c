@@ -1,5 +1,5 @@
-/* node: what a maintainer has on another node ends when it is not heard there, and before it says
- * so.
+/* node: what a maintainer has on another node ends when nothing of it arrives there, and before it
+ * says so.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@
 #define BRIEF_MS 400
 #define LONG_MS 3000
 
-/* Nothing comes through any more, and nobody is told by a connection. */
+/* Nothing comes through any more, and no connection breaks. */
 static void tasks_of_a_maintainer_that_is_not_received_end_before_it_calls_them_lost(void **state)
 {
 	struct agent_pair pair;

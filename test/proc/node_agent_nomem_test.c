@@ -1,5 +1,5 @@
 /* node: a job on another node, both in one process, while one allocation after the other fails at
- * either end: each order is answered once or all of them by LOST, what was told is told once, and
+ * either end: each order is answered once or all of them by LOST, each event is reported once, and
  * when the job is closed nothing of it is left. */
 #include <setjmp.h>
 #include <stdarg.h>

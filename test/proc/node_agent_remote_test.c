@@ -439,7 +439,8 @@ static void a_slow_reader_is_sent_no_more_than_its_credit(void **state)
 	agent_pair_end(&pair);
 }
 
-/* Also of a job that has no handle any more, and after the node has restarted, until it is told. */
+/* Also of a job that has no handle any more, and after the node has restarted, until it was sent.
+ */
 static void a_log_stays_until_it_is_forgotten(void **state)
 {
 	struct agent_pair pair;

@@ -328,7 +328,7 @@ static void argv_is_wrapped_and_its_placeholders_replaced(void **state)
 	node_run_end(&run);
 }
 
-/* "python" is echo here: what it would have been told is what it prints. */
+/* "python" is echo here: it prints the arguments that Python would have received. */
 static void servers_and_tensorboard_are_python_programs(void **state)
 {
 	struct node_run run;

@@ -139,7 +139,7 @@ static long count_runs(const struct place *place)
 	return runs.st_size;
 }
 
-/* The host, a process of its own, which writes a byte for what it is told. */
+/* The host, a process of its own, which writes a byte for each event that it receives. */
 struct host_process {
 	const struct place *place;
 	tfc_gateway *gateway;

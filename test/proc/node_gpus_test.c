@@ -1,4 +1,4 @@
-/* node: GPUs are given to one task at a time, and every task is told which are its own. */
+/* node: GPUs are given to one task at a time, and every task gets the list of its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -136,7 +136,7 @@ static void a_list_that_is_wrong_is_refused(void **state)
 	}
 }
 
-/* ---- what tasks are told */
+/* ---- what tasks get */
 
 #define SHOW                                               \
 	"'framework':'none','argv':['/bin/sh','-c','echo " \

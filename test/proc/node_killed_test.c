@@ -96,7 +96,7 @@ static void live(const struct place *place, uint32_t events)
 		_exit(2);
 	while (!host.is_over && tfc_ctx_run(host.ctx, -1) >= 0)
 		;
-	raise(SIGKILL); /* the end was told: that is in the store, too */
+	raise(SIGKILL); /* the end was reported, so it is in the store, too */
 }
 
 static pid_t start(const struct place *place, uint32_t events)

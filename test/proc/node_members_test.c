@@ -1,4 +1,4 @@
-/* node: a host sees the members, and is told of changes until it asks no more. */
+/* node: a host sees the members, and receives their changes until it stops watching. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 #define PATIENCE (30 * TFC__SECOND)
 
-/* A membership of the test's own: it tells what the test tells it. */
+/* A membership of the test's own: it reports what the test puts into it. */
 static tfc_membership *reported;
 
 static int start(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)

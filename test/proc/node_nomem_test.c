@@ -187,7 +187,7 @@ static void note_task(struct life *life, const tfc_event *event)
 		return;
 	life->ends[task][attempt]++;
 	assert_int_equal(life->ends[task][attempt], 1);
-	/* It ran to its end, so its output is told: before this, and whole, or the gap is. */
+	/* It ran to its end, so its whole output, or the gap in it, was reported before this. */
 	if (event->exit_reason == TFC_EXIT_CODE && !life->has_gap[task])
 		assert_int_equal(life->lines[task][attempt], LINES);
 }

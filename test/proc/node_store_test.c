@@ -63,8 +63,8 @@ static char *run_to_end(struct node_run *run, const char *line)
 
 /* ---- ended jobs */
 
-/* Every field of an event that is told again; lines among them have the state that the job was last
- * told to be in. */
+/* Every field of an event that is reported again; lines among them have the state that was last
+ * reported of the job. */
 static void assert_same_event(const struct seen_event *one, const struct seen_event *other)
 {
 	const tfc_event *event = &one->event, *again = &other->event;
@@ -268,7 +268,7 @@ static bool is_attempt_of_epoch_reported(void *user)
 	return last == *(const uint64_t *)follower->user;
 }
 
-/* Follows on behind what was told before the node was closed. */
+/* Follows on behind what was reported before the node was closed. */
 static void follow_on(struct node_run *run, const char *id, struct follower *live)
 {
 	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
@@ -287,7 +287,8 @@ static void assert_replayed(struct node_run *run, const char *id, const struct f
 	node_follow_end(&again);
 }
 
-/* Three terms: what each of them told live is told so again, in the same term and in later ones. */
+/* Three terms: what each of them reported live is replayed unchanged, in the same term and in later
+ * ones. */
 static void history_is_reported_again_as_it_was(void **state)
 {
 	struct place place;
@@ -766,7 +767,7 @@ static void count_entries(void *user, const tfc_log_entry *entry)
 	++*(int *)user;
 }
 
-/* The second is told so before anything else, also while tasks of the first are alive. */
+/* The second fails with that before anything else, also while tasks of the first run. */
 static void two_nodes_cannot_have_one_state(void **state)
 {
 	struct place place;

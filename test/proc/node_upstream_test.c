@@ -1,4 +1,4 @@
-/* node: workers follow the host's data, told by a resolver or a file. */
+/* node: workers follow the host's data, whose place a resolver or a file gives. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

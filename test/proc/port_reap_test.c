@@ -66,7 +66,7 @@ static void port_stays_held_until_its_task_is_reaped(void **state)
 	assert_int_equal(tfc_process_stop(task.process, 0), 0);
 	proc_await_end(&run, &task);
 	for (int i = 0; i < 5000 && !is_free(port); i++)
-		poll(NULL, 0, 1); /* no event tells that the guard has reaped the shim */
+		poll(NULL, 0, 1); /* no event reports that the guard has reaped the shim */
 	assert_true(is_free(port));
 	proc_close(&task);
 	tfc_port_pool_close(pool);

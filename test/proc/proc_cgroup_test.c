@@ -89,7 +89,7 @@ static void the_directories_go_with_task_and_guard(void **state)
 	await_removal(groups[0].guard);
 }
 
-/* Runs in a child: one task, whose groups are told; then it is killed. */
+/* Runs in a child: one task, whose cgroups it reports; then it is killed. */
 static _Noreturn void be_host(int report)
 {
 	struct proc_run run;

@@ -1,5 +1,6 @@
 /* proc: closed, stopped, freed or abandoned at any moment of its life, under each isolation (the
- * first argument names it): one end is told or none, nothing after the close, nothing is left. */
+ * first argument names it): at most one end is reported, nothing after the close, and nothing is
+ * left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* proc: how processes end is told exactly, and all they wrote is there. */
+/* proc: the end of a process is reported exactly, and all that it wrote is there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -133,7 +133,7 @@ static int freeze_a_log(void)
 	free(output);
 	proc_close(&other);
 
-	/* the task is killed in time, by the guard; its end is not told before it is reaped */
+	/* the task is killed in time, by the guard; its end is not reported before it is reaped */
 	uint64_t begin = tfc__now();
 	assert_int_equal(tfc_process_stop(stuck.process, 200), 0);
 	assert_true(tfc__now() - begin < 100 * TFC__MS);

@@ -156,7 +156,7 @@ static void signals_that_end_a_node_end_no_helper(void **state)
 	proc_run_end(&run);
 }
 
-/* The pid that hosts are told is one that they can see, and the listener is found below the shim.
+/* The pid that hosts receive is one that they can see, and the listener is found below the shim.
  */
 static void the_listener_of_a_task_is_recognised(void **state)
 {

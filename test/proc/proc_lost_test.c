@@ -1,4 +1,4 @@
-/* proc: a supervisor that dies takes its tasks along before they are told lost. */
+/* proc: a supervisor that dies takes its tasks along before they are reported as lost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -199,7 +199,8 @@ static void start_with_grace(struct proc_run *run, struct proc_task *task, uint3
 	proc_await_output(run, "up");
 }
 
-/* Lost is told of nothing that lives: not after a leap of the clock, nor before the grace ends. */
+/* Nothing that runs is reported as lost: not after a leap of the clock, nor before the grace ends.
+ */
 static void a_task_is_not_lost_while_it_has_its_grace(void **state)
 {
 	struct proc_run run;

@@ -26,7 +26,7 @@
 
 static char dir[LEAKS_PATH];
 
-/* What a process has told; nothing here allocates. */
+/* What a process has reported; nothing here allocates. */
 struct received {
 	tfc_process *process;
 	int starts;
@@ -141,7 +141,7 @@ static void a_lease_begins_or_is_refused(void **state)
 	failing_sweep(hold_a_lease, 3);
 }
 
-/* ---- a guard that reads nothing, and no memory to keep for it what it should be told */
+/* ---- a guard that reads nothing, and no memory to keep what it should receive */
 
 static void fill_socket(struct proc_run *run, const struct proc_task *task)
 {

@@ -1,4 +1,4 @@
-/* proc, node: a task that the kernel kills for memory is told as such, and is not run again. */
+/* proc, node: a task that the kernel kills for memory is reported as such, and is not run again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -27,7 +27,7 @@
 #define GRACE_MS 1000
 #define TASKS 4
 
-/* What a host tells the test before it dies. */
+/* What a host reports to the test before it dies. */
 struct family {
 	pid_t guard;
 	pid_t tasks[TASKS];
@@ -61,7 +61,7 @@ static void start_family(struct proc_run *run, struct family *family)
 	family->port = tfc_port_hold_number(hold);
 }
 
-/* Runs in a child: starts the family, tells of it, then dies. */
+/* Runs in a child: starts the family, reports its pids, then dies. */
 static _Noreturn void be_host(int report, const char *dir, death_fn die)
 {
 	struct proc_run run = {.dir = strdup(dir)};
@@ -209,7 +209,7 @@ static pid_t only_child(void)
 	return child;
 }
 
-/* Runs in a child: its guard hears of the directory only when the host is dead. */
+/* Runs in a child: its guard receives the directory only when the host is dead. */
 static _Noreturn void own_and_die(int report, const char *dir)
 {
 	tfc_ctx *ctx;

@@ -441,7 +441,7 @@ static int fill_a_disk(void)
 	return 0;
 }
 
-/* Not even a gap record fits, so the end alone tells how much is missing. */
+/* Not even a gap record fits, so the end alone says how much is missing. */
 static int write_to_a_full_disk(void)
 {
 	struct proc_run run;

@@ -1,4 +1,4 @@
-/* proc: silence is told, and signs of life are heard. */
+/* proc: silence is reported, and signs of life are noticed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +63,7 @@ static void stopped_process_is_silent(void **state)
 	proc_run_end(&run);
 }
 
-/* Each program speaks for longer than the silence that would be told. */
+/* Each program writes for longer than the silence that would be reported. */
 static void whoever_speaks_is_not_silent(void **state)
 {
 	static const char *const descriptors[] = {"1", "2", "3"};
@@ -140,7 +140,7 @@ static void children_may_give_the_signs(void **state)
 	proc_run_end(&run);
 }
 
-/* Whoever closes the pipe is still heard by its output. */
+/* A task that closes the pipe still shows a sign of life by its output. */
 static void closed_progress_pipe_is_no_end_of_the_watch(void **state)
 {
 	struct proc_run run;
@@ -154,7 +154,7 @@ static void closed_progress_pipe_is_no_end_of_the_watch(void **state)
 	proc_run_end(&run);
 }
 
-/* It ignores TERM, and its grace is far longer than the silence that would be told. */
+/* It ignores TERM, and its grace is far longer than the silence that would be reported. */
 static void one_that_is_being_stopped_does_not_stall(void **state)
 {
 	struct proc_run run;

@@ -159,7 +159,7 @@ static void a_large_environment_arrives(void **state)
 	proc_run_end(&run);
 }
 
-/* A host that runs as `uid` (0: as we do) with few of what `resource` counts is told `code`. */
+/* A host that runs as `uid` (0: as we do) with few of what `resource` counts gets `code`. */
 static void assert_limited(int resource, rlim_t limit, uid_t uid, const char *log_dir, int code)
 {
 	pid_t child = fork();

@@ -212,7 +212,8 @@ static void processes_that_were_stopped_keep_their_deadlines(void **state)
 	check_thaw(FREEZER_STOP, "");
 }
 
-/* ---- a machine that sleeps: no test can make it, but the kernel tells which clock is used */
+/* ---- a machine that sleeps: no test can make it sleep, but the kernel shows which clock is used
+ */
 
 /* Of the timers of a process, how many are set. All of them go on while the machine sleeps. */
 static int count_timers(pid_t pid)

@@ -44,7 +44,7 @@ static int await(const struct tfc__store_op *op, struct answer *answer)
 	return answer->code;
 }
 
-/* A helper that could not be told to or heard is given up: what became of the write is not known,
+/* A helper that cannot be written to or read from is given up: what became of the write is unknown,
  * and the next request starts another. */
 static int use(struct tfc__store *store)
 {

@@ -90,7 +90,7 @@ static void print_cwd(void)
 	put("\n");
 }
 
-/* A descendant in a session of its own whose parent is gone; tells its pid through `path`. */
+/* A descendant in a session of its own whose parent is gone; writes its pid to `path`. */
 static void leave_daemon(const char *path)
 {
 	pid_t middle = fork();

@@ -10,7 +10,7 @@
  *
  * It says "up N refused N" when all are there and have sent what they send. For each line that it
  * reads it reads all that comes until nothing does for a second, and says how its calls ended:
- * "ok N again N lost N other N items N", and what the last that was refused was told. It ends with
+ * "ok N again N lost N other N items N", and the text of the last refusal. It ends with
  * its input.
  */
 #include <poll.h>

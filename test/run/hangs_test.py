@@ -1,4 +1,4 @@
-"""Silent tasks and starts that wait: what is told, the stacks, the restart."""
+"""Silent tasks and starts that wait: what is reported, the stacks, the restart."""
 import os
 import signal
 import sys
@@ -35,7 +35,7 @@ class HangsTest(harness.RunTest):
         return [sys.executable, self.write("program.py", text)]
 
     def stall(self, *args, stall="0.5", **options):
-        """A job of one worker until its first stall is told: the run, and that event."""
+        """A job of one worker until its first stall is reported: the run, and that event."""
         run = self.start("--json", "--strategy", "none", "--stall", stall, *args, **options)
         run.await_output(r'"reason":"stalled"')
         return run, self.stalls(run)[0]

@@ -127,7 +127,7 @@ class MembersTest(NodeTest):
     def test_a_second_signal_stops_at_once(self):
         a, b = self.node("a"), self.node("b")
         self.await_state(a, "b", "alive")
-        b.process.send_signal(signal.SIGSTOP)  # it will not hear the goodbye
+        b.process.send_signal(signal.SIGSTOP)  # it will not receive the goodbye
         a.process.terminate()
         a.await_output("leaving; a second signal", "err")
         a.process.terminate()
@@ -178,7 +178,7 @@ class MembersTest(NodeTest):
 
 
 class AskTest(NodeTest):
-    """What a node tells, and does, when it is asked."""
+    """What a node answers, and does, on a request."""
 
     def ask(self, command, *args, name="a"):
         run = self.start_bare(command, "--gateway", f"unix:{self.dir}/state-{name}/node.sock",

@@ -21,7 +21,7 @@ exit 42
 
 class PreemptionTest(harness.RunTest):
     def train(self, end, **job):
-        """Two mirrored workers, of which one ends so; returns the run and what the other was told."""
+        """Two mirrored workers, of which one ends so; returns the run and the signals that the other got."""
         run = self.run_local("--json", "--job", self.job_file(
             argv=["sh", "-c", WORKER % end], cwd=self.dir,
             roles={"worker": {"count": 2, "ready": "started"}}, **job))

@@ -165,7 +165,7 @@ class SubmitTest(node_test.NodeTest):
                 if each["name"] == self.job}
 
     def assert_one_job(self, run, what):
-        """The referee: one submit is one job, the one that the client was told. True: there is one;
+        """The referee: one submit is one job, the one whose id the client got. True: there is one;
         False: the client was never let in, and said so."""
         run.end()
         jobs = self.jobs()
@@ -321,7 +321,7 @@ class TwoGatewaysTest(KilledHomeTest):
 
 
 class SubmitKeyTest(TwoGatewaysTest):
-    """The home knows the submitter again, also when another node tells who it is."""
+    """The home knows the submitter again, also when another node states who it is."""
     role = "submit"
     node_options = ("--submit-user", "nobody") if os.getuid() == 0 else ()
 

@@ -138,7 +138,7 @@ class TerminalTest(harness.RunTest):
         self.assertEqual(run.events()[0]["env"]["A"], HOSTILE)
 
     def test_a_program_under_a_strange_name(self):
-        """What a task is doing is told with the name of a program that it has started."""
+        """What a task is doing is shown with the name of a program that it has started."""
         program = self.write("x\x1b[31m", "#!/bin/sh\nwhile :; do :; done\n", 0o755)
         run = self.run_local("--start-deadline", "2", "--grace", "1", "--", "/bin/sh", "-c", '"$0"; :', program)
         self.assert_harmless(run, "(x\\u001b[31m, pid ")

@@ -1,5 +1,5 @@
 /*
- * Holds one port and does as it is told, line by line, for tests that are written in Python:
+ * Holds one port and obeys commands, line by line, for tests that are written in Python:
  * acquire PORT | admit 0|1 | listener PID | intruders | release. Answers each with one line.
  */
 #include <stdio.h>

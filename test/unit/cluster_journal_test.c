@@ -1,4 +1,4 @@
-/* cluster: a journal tells the end of a job even when there is no memory left. */
+/* cluster: a journal reports the end of a job even when there is no memory left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -204,7 +204,8 @@ static void every_task_has_ended_when_its_job_has(void **state)
 						 TFC_TASK_EXITED,   TFC_TASK_FAILED};
 	static const uint32_t after[] = {TFC_TASK_STOPPED, TFC_TASK_STOPPED, TFC_TASK_LOST,
 					 TFC_TASK_LOST,    TFC_TASK_EXITED,  TFC_TASK_FAILED,
-					 TFC_TASK_STOPPED}; /* the last: nothing was told of it */
+					 TFC_TASK_STOPPED}; /* the last: nothing was reported of it
+							     */
 	struct tfc__journal journal;
 	assert_int_equal(tfc__journal_init(&journal), TFC_OK);
 	for (uint32_t i = 0; i < 6; i++) {

@@ -117,7 +117,7 @@ static void on_end(void *user, enum tfc__maintainer_end end)
 	((struct world *)user)->end = end;
 }
 
-static bool has_b_at_first; /* and nothing was heard of it yet */
+static bool has_b_at_first; /* and no message of it has come yet */
 
 static int begin_notifying(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
 {

@@ -1,4 +1,4 @@
-/* cluster: what a record tells of a job, and to whom it tells its secrets. */
+/* cluster: what a record holds of a job, and to whom it shows the job's secrets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -279,7 +279,7 @@ static void what_is_open_is_canceled_at_the_end(void **state)
 	assert_int_equal(w.canceled, 1);
 }
 
-/* Whoever waits is told at once; whoever runs, when nothing more changes. */
+/* A waiting task gets the change at once; a running one, when nothing more changes. */
 static void a_change_is_reported_twice(void **state)
 {
 	w.is_prompt = true;

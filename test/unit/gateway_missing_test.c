@@ -1,6 +1,7 @@
 /*
- * gateway: what an attempt has said on a node that is away is told when that is back: each line
- * once, with its attempt's number, and behind every cursor the lines that were not told before it.
+ * gateway: what an attempt has said on a node that is away is reported when the node is back: each
+ * line once, with its attempt's number, and behind every cursor the lines that were not reported
+ * before it.
  *
  * The nodes are played: what is in their logs, and whether they can be asked.
  */
@@ -322,7 +323,8 @@ static void assert_said(const struct follower *follower, uint32_t attempt, const
 	assert_string_equal(follower->said.lines[attempt], lines);
 }
 
-/* All is ended, and all nodes are there: what comes behind a cursor is what was not told before. */
+/* All is ended, and all nodes are there: what comes behind a cursor is what was not reported
+ * before. */
 static void assert_cursors_go_on(struct world *w, const struct follower *seen)
 {
 	struct follower whole;
@@ -347,7 +349,8 @@ static void assert_cursors_go_on(struct world *w, const struct follower *seen)
 	leave(&whole);
 }
 
-/* Attempt 1 has said more on b than was told when b went away, the middle of a line among it. */
+/* Attempt 1 has written more on b than was reported when b went away, the middle of a line among
+ * it. */
 static void lose_first_attempt(struct world *w, struct follower *follower)
 {
 	start(w, 1, &w->b);
@@ -401,7 +404,7 @@ static void a_later_attempt_on_the_same_node_is_reported_beside_it(void **state)
 	open_world(&w);
 	follow(&w, &live, NULL, false);
 	lose_first_attempt(&w, &live);
-	w.b.is_down = false; /* nobody was told yet */
+	w.b.is_down = false; /* nothing was reported yet */
 	start(&w, 2, &w.a);
 	say(&w.a, 2, "elsewhere\n");
 	exits(&w, 2, &w.a);
@@ -481,7 +484,7 @@ static void the_end_of_the_job_does_not_wait_for_a_node_that_stays_away(void **s
 	close_world(&w);
 }
 
-/* The node was back, and went away again before all was told: that is said anew. */
+/* The node was back, and went away again before all was reported: that is reported anew. */
 static void what_is_missing_at_the_end_is_reported(void **state)
 {
 	struct world w;

@@ -143,7 +143,8 @@ static void lines_are_put_together_per_stream(void **state)
 	assert_int_equal(log->lines.position, log->bytes.len);
 }
 
-/* Who begins at the start is told of what is not there any more, and goes on behind it. */
+/* A reader that begins at the start gets a gap for what is no longer there, and goes on behind it.
+ */
 static void a_log_that_was_rotated_begins_with_a_gap(void **state)
 {
 	struct log *log = *state;

@@ -70,7 +70,7 @@ static void one_that_is_silent_is_suspect_then_down(void **state)
 	expect(3, 4, TFC_MEMBER_ALIVE);
 }
 
-/* Whoever has just been heard costs no message. */
+/* A member whose message has just arrived costs no probe. */
 static void only_who_was_not_received_is_probed(void **state)
 {
 	begin(2);

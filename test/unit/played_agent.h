@@ -1,5 +1,5 @@
 /*
- * An agent that a test plays: it writes what it is told, a line each ("a: hold 0",
+ * An agent that a test plays: it writes the orders that it receives, a line each ("a: hold 0",
  * "b: spec g1 b:1 a:1", "b: launch 1 #1 g1"), and the test answers through fn.
  */
 #ifndef TEST_PLAYED_AGENT_H

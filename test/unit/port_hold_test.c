@@ -233,7 +233,7 @@ static void lost_hold_says_so_until_it_is_taken_again(void **state)
 	assert_true(stranger >= 0);
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
 	assert_int_equal(tfc_port_hold_listener(f->hold, 0, &listener), TFC_OK);
-	assert_int_equal(listener.count, 1); /* that much is still told */
+	assert_int_equal(listener.count, 1); /* that much is still reported */
 	assert_int_equal(tfc__port_reacquire(f->hold), TFC_EBUSY);
 	assert_true(tfc__port_is_lost(f->hold));
 	close(stranger);

@@ -11,7 +11,7 @@ extern tfc_ctx *ctx;
 extern struct rpc_pair pair;
 extern struct rpc_end *const near, *const far;
 
-/* What the far end has open, and what it was told. */
+/* What the far end has open, and what it has received. */
 extern struct tfc__rpc_request *requests[TFC__RPC_OPEN_MAX];
 extern uint32_t request_count, cancels, credits, notes;
 

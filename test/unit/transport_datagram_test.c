@@ -61,7 +61,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* A free port of all addresses, which is released; nobody else is told the number. */
+/* A free port of all addresses, which is released; no other program learns the number. */
 static uint16_t free_port(void)
 {
 	struct sockaddr_in6 any = {.sin6_family = AF_INET6};

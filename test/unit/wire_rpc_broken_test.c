@@ -29,7 +29,7 @@ static void keep(struct rpc_end *end, struct tfc__rpc_request *request, const ch
 		requests[request_count++] = request;
 }
 
-/* Two ends that do not hear each other: what the far end gets is the test's. */
+/* Two ends that are not connected: what the far end gets is the test's. */
 static int open_pair(void **state)
 {
 	request_count = notes = 0;

@@ -91,7 +91,7 @@ static void what_is_open_goes_with_the_context(void **state)
 	assert_int_equal(rpc_ask(near, "x", 1, 1000, 0, &outcomes[0]), TFC_OK);
 	rpc_run(ctx);
 	rpc_pair_close(&pair);
-	tfc_ctx_free(ctx); /* nobody was told: the ends were still to come */
+	tfc_ctx_free(ctx); /* no end was reported: they were still to come */
 	assert_int_equal(open_pair(state), 0);
 }
 

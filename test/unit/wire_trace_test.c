@@ -19,7 +19,7 @@
 static tfc_ctx *ctx;
 static struct rpc_pair pair;
 static struct rpc_end *const near = &pair.ends[0], *const far = &pair.ends[1];
-static struct tfc__buf seen; /* what the ends were told, a line each */
+static struct tfc__buf seen; /* what the ends received, a line each */
 
 static void say(const char *what, const char *method, const msgpack_object *value)
 {
