@@ -14,7 +14,7 @@
 #define NAME_PATIENCE (5 * TFC__SECOND)
 #define LOG_PAUSE (10 * TFC__SECOND) /* between two texts about refused datagrams */
 
-static const uint8_t magic[TFC__DATAGRAM_MAGIC] = {'T', 'F', 'G', 1};
+static const uint8_t magic[TFC__DATAGRAM_MAGIC] = {'T', 'F', 'G', TFC__GOSSIP_VERSION};
 
 /* ---- conflicts */
 
@@ -75,7 +75,7 @@ static void reply(struct tfc__gossip_membership *gossip, const struct tfc__gossi
 	if (!request || !action->len)
 		return;
 	gossip->serving = NULL;
-	tfc__gossip_stream_reply(request, action->bytes, action->len);
+	tfc__gossip_stream_reply(gossip, request, action);
 }
 
 static void store_generation(struct tfc__gossip_membership *gossip, uint32_t seen)
@@ -234,6 +234,8 @@ static void gossip_on_datagram(struct tfc__datagram_receiver *receiver,
 				"it was changed on its way, or is not a datagram of a node");
 	if (code < 0 || !tfc__gossip_address_from(from, &event.from))
 		return;
+	memcpy(event.id.bytes, sender.id, sizeof(event.id.bytes));
+	event.generation = sender.generation;
 	event.len = (size_t)code;
 	tfc__gossip_membership_step(gossip, &event);
 }
@@ -348,22 +350,21 @@ void tfc__gossip_name_refused(struct tfc__gossip_membership *gossip, const tfc_e
 }
 
 void tfc__gossip_membership_serve(struct tfc__gossip_membership *gossip,
-				  struct tfc__rpc_request *request, const msgpack_object *map)
+				  struct tfc__rpc_request *request, const char *node_id,
+				  const msgpack_object *map)
 {
 	struct tfc__gossip_event event = {.kind = TFC__GOSSIP_REQUEST};
-	struct tfc__gossip_params params = {.data = NULL};
+	struct tfc__gossip_params params;
 	tfc_error error = TFC_ERROR_INIT;
-	int code = tfc__params_read(NULL, &tfc__gossip_params_fields, map, &error, &params);
+	int code = tfc__gossip_params_read(map, node_id, &error, &params, &event);
 	if (code == TFC_OK && gossip->core)
 		code = check_name(gossip, &params, &error);
 	if (code < 0) {
 		tfc__rpc_fail(request, &error);
 		return;
 	}
-	event.bytes = params.data;
-	event.len = params.len;
 	gossip->serving = request;
-	if (gossip->core && event.bytes)
+	if (gossip->core)
 		tfc__gossip_membership_step(gossip, &event);
 	if (!gossip->serving)
 		return;

@@ -59,8 +59,10 @@ void tfc__gossip_membership_leave(struct tfc__gossip_membership *gossip, void (*
 bool tfc__gossip_membership_contact(struct tfc__gossip_membership *gossip, const char *name,
 				    uint64_t *ret_received_at, uint64_t *ret_rtt_ns);
 
-/* Serves "node.gossip" of a node: another one's push-pull. */
+/* Serves "node.gossip" of a node: another one's push-pull. node_id: of the connection; "": none is
+ * known. */
 void tfc__gossip_membership_serve(struct tfc__gossip_membership *gossip,
-				  struct tfc__rpc_request *request, const msgpack_object *params);
+				  struct tfc__rpc_request *request, const char *node_id,
+				  const msgpack_object *params);
 
 #endif

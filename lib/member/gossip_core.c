@@ -112,7 +112,7 @@ void tfc__gossip_frame_begin(struct tfc__gossip *g, size_t max)
 	uint8_t *to = (uint8_t *)tfc__buf_reserve(&g->out, TFC__GOSSIP_HEADER_SIZE);
 	if (!to)
 		return;
-	tfc__gossip_write_header(to, &g->self->id, g->self->incarnation);
+	tfc__gossip_write_header(to, g->self->incarnation);
 	tfc__buf_grow(&g->out, TFC__GOSSIP_HEADER_SIZE);
 }
 
@@ -195,13 +195,12 @@ struct gossip_wants {
 };
 
 /* A frame is read to its end before any of it is applied. */
-static bool gossip_frame_is_valid(const uint8_t *bytes, size_t len)
+static bool gossip_frame_is_valid(const struct tfc__gossip_event *event)
 {
-	struct tfc__gossip_reader reader = {bytes, bytes + len};
-	struct tfc__gossip_id sender;
+	struct tfc__gossip_reader reader = {event->bytes, event->bytes + event->len};
 	uint64_t incarnation;
 	struct tfc__gossip_message m;
-	if (!bytes || !tfc__gossip_read_header(&reader, &sender, &incarnation))
+	if (!event->bytes || !tfc__gossip_read_header(&reader, event->generation, &incarnation))
 		return false;
 	while (tfc__gossip_read(&reader, &m))
 		;
@@ -279,14 +278,14 @@ static void gossip_respond(struct tfc__gossip *g, const struct gossip_wants *wan
 
 static int gossip_datagram(struct tfc__gossip *g, const struct tfc__gossip_event *event)
 {
-	if (!gossip_frame_is_valid(event->bytes, event->len))
+	if (!gossip_frame_is_valid(event))
 		return TFC_EPARSE;
 	struct tfc__gossip_reader reader = {event->bytes, event->bytes + event->len};
-	struct gossip_origin origin = {0};
+	struct gossip_origin origin = {.sender = event->id};
 	struct gossip_wants wants = {0};
 	struct tfc__gossip_message m;
 	uint64_t incarnation;
-	tfc__gossip_read_header(&reader, &origin.sender, &incarnation);
+	tfc__gossip_read_header(&reader, event->generation, &incarnation);
 	if (g->mode == GOSSIP_LEFT)
 		return TFC_OK;
 	while (tfc__gossip_read(&reader, &m))
@@ -446,9 +445,7 @@ static int gossip_handle(struct tfc__gossip *g, const struct tfc__gossip_event *
 	case TFC__GOSSIP_DATAGRAM:
 		return gossip_datagram(g, event);
 	case TFC__GOSSIP_REQUEST:
-		is_read = gossip_frame_is_valid(event->bytes, event->len);
-		if (is_read)
-			is_read = tfc__gossip_request(g, event->bytes, event->len, event->stream);
+		is_read = gossip_frame_is_valid(event) && tfc__gossip_request(g, event);
 		if (!is_read) {
 			struct gossip_action *a = tfc__gossip_act(g, TFC__GOSSIP_DO_REPLY);
 			if (a)
@@ -456,8 +453,7 @@ static int gossip_handle(struct tfc__gossip *g, const struct tfc__gossip_event *
 		}
 		break;
 	case TFC__GOSSIP_RESPONSE:
-		is_read = gossip_frame_is_valid(event->bytes, event->len) &&
-			  tfc__gossip_response(g, event->bytes, event->len, event->stream);
+		is_read = gossip_frame_is_valid(event) && tfc__gossip_response(g, event);
 		if (!is_read)
 			tfc__gossip_stream_failed(g, event->stream);
 		break;

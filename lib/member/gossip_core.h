@@ -9,7 +9,9 @@
  * with the event, chance from a seeded generator in the state. Memory grows with the members, up to
  * member_max. The shipped object and the simulated one are the same.
  *
- * All bytes are plain text: the caller encrypts them, and passes only what it has authenticated.
+ * All bytes are plain text: the caller encrypts them, adds this node's id and generation and
+ * TFC__GOSSIP_VERSION, and passes only what it has authenticated, with the id and generation of the
+ * sender.
  * One thread; no call calls back.
  */
 #ifndef TFC_MEMBER_GOSSIP_CORE_H
@@ -22,6 +24,7 @@
 struct tfc__gossip;
 
 enum {
+	TFC__GOSSIP_VERSION = 1, /* of the messages */
 	TFC__GOSSIP_ID_SIZE = 16,
 	TFC__GOSSIP_NAME_MAX = 63,
 	TFC__GOSSIP_META_MAX = 512,
@@ -83,6 +86,7 @@ struct tfc__gossip_options {
 
 enum tfc__gossip_event_kind {
 	TFC__GOSSIP_TICK = 1, /* the time of tfc__gossip_wake_at has come */
+	/* The next three have the sender's id and generation: */
 	TFC__GOSSIP_DATAGRAM, /* from, bytes, len */
 	TFC__GOSSIP_REQUEST,  /* bytes, len: arrived over a stream; respond with REPLY, stream */
 	TFC__GOSSIP_RESPONSE, /* bytes, len: response to REQUEST, stream */

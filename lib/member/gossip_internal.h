@@ -142,16 +142,24 @@ void tfc__gossip_join_failed(struct tfc__gossip_membership *gossip,
 void tfc__gossip_stream_open(struct tfc__gossip_membership *gossip,
 			     const struct tfc__gossip_action *action);
 void tfc__gossip_streams_close(struct tfc__gossip_membership *gossip);
-/* What a request carries besides the message. */
+/* A request or a response. */
 struct tfc__gossip_params {
 	char name[TFC__GOSSIP_NAME_MAX + 1]; /* of the sender */
 	char node_id[TFC__NODE_ID_SIZE];
 	char address[TFC__GOSSIP_ADDRESS_TEXT];
-	const void *data;
+	uint32_t version, generation;
+	const void *data; /* a frame of the state machine */
 	uint64_t len;
 };
-extern const struct tfc__fields tfc__gossip_params_fields;
-void tfc__gossip_stream_reply(struct tfc__rpc_request *request, const uint8_t *bytes, size_t len);
+/* Reads a request or a response that came over a connection with this identity ("": none is
+ * known); its frame becomes that of the event, from this sender. `map` is borrowed by both. Errors:
+ * TFC_EPARSE; TFC_EINVAL (not a message of this version); TFC_EACCES (another node's). */
+int tfc__gossip_params_read(const msgpack_object *map, const char *node_id, tfc_error *error,
+			    struct tfc__gossip_params *ret_params,
+			    struct tfc__gossip_event *ret_event);
+void tfc__gossip_stream_reply(struct tfc__gossip_membership *gossip,
+			      struct tfc__rpc_request *request,
+			      const struct tfc__gossip_action *action);
 
 /* ---- gossip_meta.c */
 

@@ -61,6 +61,18 @@ uint8_t *tfc__gossip_write_u64(uint8_t *to, uint64_t value)
 	return to + 8;
 }
 
+static uint32_t gossip_read_u32(const uint8_t *from)
+{
+	return (uint32_t)from[0] << 24 | (uint32_t)from[1] << 16 | (uint32_t)from[2] << 8 | from[3];
+}
+
+static uint8_t *gossip_write_u32(uint8_t *to, uint32_t value)
+{
+	for (int shift = 24; shift >= 0; shift -= 8)
+		*to++ = (uint8_t)(value >> shift);
+	return to;
+}
+
 static bool gossip_incarnation_is_valid(uint64_t incarnation)
 {
 	uint32_t generation = tfc__gossip_generation(incarnation);
@@ -82,24 +94,19 @@ static bool gossip_name_is_valid(const uint8_t *name, size_t len)
 	return true;
 }
 
-bool tfc__gossip_read_header(struct tfc__gossip_reader *reader, struct tfc__gossip_id *ret_sender,
+bool tfc__gossip_read_header(struct tfc__gossip_reader *reader, uint32_t generation,
 			     uint64_t *ret_incarnation)
 {
-	const uint8_t *at = reader->at;
-	if (reader->end - at < TFC__GOSSIP_HEADER_SIZE || at[0] != TFC__GOSSIP_VERSION)
+	if (reader->end - reader->at < TFC__GOSSIP_HEADER_SIZE)
 		return false;
-	memcpy(ret_sender->bytes, at + 1, TFC__GOSSIP_ID_SIZE);
-	*ret_incarnation = tfc__gossip_read_u64(at + 1 + TFC__GOSSIP_ID_SIZE);
+	*ret_incarnation = (uint64_t)generation << 32 | gossip_read_u32(reader->at);
 	reader->at += TFC__GOSSIP_HEADER_SIZE;
 	return gossip_incarnation_is_valid(*ret_incarnation);
 }
 
-uint8_t *tfc__gossip_write_header(uint8_t *to, const struct tfc__gossip_id *sender,
-				  uint64_t incarnation)
+uint8_t *tfc__gossip_write_header(uint8_t *to, uint64_t incarnation)
 {
-	*to++ = TFC__GOSSIP_VERSION;
-	memcpy(to, sender->bytes, TFC__GOSSIP_ID_SIZE);
-	return tfc__gossip_write_u64(to + TFC__GOSSIP_ID_SIZE, incarnation);
+	return gossip_write_u32(to, (uint32_t)incarnation);
 }
 
 /* Reads the bytes whose length the field has in front. */
@@ -130,8 +137,7 @@ static bool gossip_read_field(enum gossip_field field, const uint8_t **at, const
 	*at += gossip_field_size[field];
 	switch (field) {
 	case FIELD_SEQ:
-		m->seq = (uint32_t)from[0] << 24 | (uint32_t)from[1] << 16 |
-			 (uint32_t)from[2] << 8 | from[3];
+		m->seq = gossip_read_u32(from);
 		break;
 	case FIELD_ID:
 		memcpy(m->id.bytes, from, TFC__GOSSIP_ID_SIZE);
@@ -199,9 +205,7 @@ static uint8_t *gossip_write_field(uint8_t *to, enum gossip_field field,
 {
 	switch (field) {
 	case FIELD_SEQ:
-		for (int shift = 24; shift >= 0; shift -= 8)
-			*to++ = (uint8_t)(m->seq >> shift);
-		return to;
+		return gossip_write_u32(to, m->seq);
 	case FIELD_ID:
 		memcpy(to, m->id.bytes, TFC__GOSSIP_ID_SIZE);
 		return to + TFC__GOSSIP_ID_SIZE;

@@ -1,7 +1,8 @@
 /*
  * The messages of gossip, read and written by one table (gossip_message.c). A frame is what one
- * datagram, request or response holds: a header, then messages up to its end. Numbers are
- * big-endian. doc/internals/gossip.md has the layout.
+ * datagram, request or response holds: a header, then messages up to its end. The header is the
+ * counter of the sender's incarnation; the sender's id and generation are authenticated with the
+ * frame, outside of it. Numbers are big-endian. doc/internals/gossip.md has the layout.
  */
 #ifndef TFC_MEMBER_GOSSIP_MESSAGE_H
 #define TFC_MEMBER_GOSSIP_MESSAGE_H
@@ -9,9 +10,8 @@
 #include "member/gossip_core.h"
 
 enum {
-	TFC__GOSSIP_VERSION = 1,
 	TFC__GOSSIP_BUCKETS = 64,
-	TFC__GOSSIP_HEADER_SIZE = 1 + TFC__GOSSIP_ID_SIZE + 8,
+	TFC__GOSSIP_HEADER_SIZE = 4,
 };
 
 /* Generation and counter of an incarnation stay below this; a message beyond it is malformed. */
@@ -55,16 +55,15 @@ struct tfc__gossip_reader {
 	const uint8_t *end;
 };
 
-/* Reads the header. Returns false when it is malformed, or of another version. */
-bool tfc__gossip_read_header(struct tfc__gossip_reader *reader, struct tfc__gossip_id *ret_sender,
+/* Reads the header of a sender of this generation. Returns false when it is malformed. */
+bool tfc__gossip_read_header(struct tfc__gossip_reader *reader, uint32_t generation,
 			     uint64_t *ret_incarnation);
 /* Reads the next message; its pointers are into the frame. Returns false at the end, and when the
  * message is malformed: then reader->at is not reader->end. */
 bool tfc__gossip_read(struct tfc__gossip_reader *reader, struct tfc__gossip_message *ret_message);
 
 /* Write to `to`, which has room; return the end of what was written. */
-uint8_t *tfc__gossip_write_header(uint8_t *to, const struct tfc__gossip_id *sender,
-				  uint64_t incarnation);
+uint8_t *tfc__gossip_write_header(uint8_t *to, uint64_t incarnation);
 uint8_t *tfc__gossip_write(uint8_t *to, const struct tfc__gossip_message *message);
 size_t tfc__gossip_message_size(const struct tfc__gossip_message *message);
 

@@ -305,8 +305,8 @@ void tfc__gossip_hash(struct tfc__gossip *g, const struct gossip_peer *peer); /*
 void tfc__gossip_sync_tick(struct tfc__gossip *g);
 void tfc__gossip_sync_soon(struct tfc__gossip *g);
 void tfc__gossip_join(struct tfc__gossip *g, const struct tfc__gossip_address *to);
-bool tfc__gossip_request(struct tfc__gossip *g, const uint8_t *bytes, size_t len, uint64_t stream);
-bool tfc__gossip_response(struct tfc__gossip *g, const uint8_t *bytes, size_t len, uint64_t stream);
+bool tfc__gossip_request(struct tfc__gossip *g, const struct tfc__gossip_event *event);
+bool tfc__gossip_response(struct tfc__gossip *g, const struct tfc__gossip_event *event);
 void tfc__gossip_stream_failed(struct tfc__gossip *g, uint64_t stream);
 
 #endif

@@ -31,22 +31,56 @@ static const struct tfc__field params_rows[] = {
 	PARAM("name", TFC__TEXT, name, TFC__V0_3),
 	PARAM("node_id", TFC__TEXT, node_id, TFC__V0_3),
 	PARAM("address", TFC__TEXT, address, TFC__V0_3),
+	PARAM("version", TFC__UINT, version, TFC__V0_3),
+	PARAM("generation", TFC__UINT, generation, TFC__V0_3),
 	PARAM("data", TFC__BYTES, data, TFC__V0_3,
 	      .count = offsetof(struct tfc__gossip_params, len)),
 };
-const struct tfc__fields tfc__gossip_params_fields = TFC__FIELDS(params_rows,
-								 struct tfc__gossip_params, NULL);
+static const struct tfc__fields params_fields = TFC__FIELDS(params_rows, struct tfc__gossip_params,
+							    NULL);
 
-static void stream_write_params(struct gossip_exchange *stream,
-				const struct tfc__gossip_action *action)
+static void params_write(const struct tfc__gossip_membership *gossip,
+			 const struct tfc__gossip_action *action, struct tfc__buf *buf)
 {
-	const struct tfc__gossip_membership *gossip = stream->gossip;
-	struct tfc__gossip_params params = {.data = action->bytes, .len = action->len};
-	snprintf(params.name, sizeof(params.name), "%s", tfc__members_self(gossip->members)->name);
-	snprintf(params.node_id, sizeof(params.node_id), "%s",
-		 tfc__identity_id(gossip->options.identity));
+	struct tfc__gossip_member self;
+	struct tfc__gossip_params params = {.version = TFC__GOSSIP_VERSION,
+					    .data = action->bytes,
+					    .len = action->len};
+	tfc__gossip_at(gossip->core, 0, &self);
+	params.generation = tfc__gossip_generation(self.incarnation);
+	snprintf(params.name, sizeof(params.name), "%s", self.name);
+	tfc__gossip_id_write(&self.id, params.node_id);
 	tfc__gossip_address_write(&gossip->address, params.address);
-	tfc__fields_write(&stream->params, &tfc__gossip_params_fields, &params);
+	tfc__fields_write(buf, &params_fields, &params);
+}
+
+int tfc__gossip_params_read(const msgpack_object *map, const char *node_id, tfc_error *error,
+			    struct tfc__gossip_params *ret_params,
+			    struct tfc__gossip_event *ret_event)
+{
+	struct tfc__gossip_params params = {.data = NULL};
+	struct tfc__gossip_id id;
+	size_t id_len = 0;
+	int code = tfc__params_read(NULL, &params_fields, map, error, &params);
+	if (code < 0)
+		return code;
+	if (params.version != TFC__GOSSIP_VERSION || !params.data ||
+	    sodium_hex2bin(id.bytes, sizeof(id.bytes), params.node_id, strlen(params.node_id), NULL,
+			   &id_len, NULL) != 0 ||
+	    id_len != sizeof(id.bytes))
+		return tfc__fail(error, TFC_EINVAL, "member", 0,
+				 "node.gossip: not a message of a node of this version");
+	if (*node_id && strcmp(node_id, params.node_id) != 0)
+		return tfc__fail(error, TFC_EACCES, "member", 0,
+				 "node.gossip: the message is that of node id %s, but the "
+				 "connection that of %s",
+				 params.node_id, node_id);
+	*ret_params = params;
+	ret_event->id = id;
+	ret_event->generation = params.generation;
+	ret_event->bytes = params.data;
+	ret_event->len = params.len;
+	return TFC_OK;
 }
 
 static void stream_free(struct gossip_exchange *stream)
@@ -84,6 +118,8 @@ static void stream_on_response(void *user, int code, const msgpack_object *resul
 	struct gossip_exchange *stream = user;
 	struct tfc__gossip_membership *gossip = stream->gossip;
 	struct tfc__gossip_event event = {.kind = TFC__GOSSIP_RESPONSE, .stream = stream->number};
+	struct tfc__gossip_params params;
+	tfc_error error = TFC_ERROR_INIT;
 	stream->call = NULL;
 	if (code == TFC_OK)
 		gossip->was_accepted = true;
@@ -93,7 +129,11 @@ static void stream_on_response(void *user, int code, const msgpack_object *resul
 		stream_fail(stream, why);
 		return;
 	}
-	event.bytes = tfc__msg_bytes(result, &event.len);
+	if (tfc__gossip_params_read(result, tfc__peer_id(stream->peer)->node_id, &error, &params,
+				    &event) < 0) {
+		stream_fail(stream, &error);
+		return;
+	}
 	/* The bytes belong to the connection, which is closed afterwards. */
 	tfc__list_remove(&stream->link);
 	tfc__gossip_membership_step(gossip, &event);
@@ -171,7 +211,7 @@ void tfc__gossip_stream_open(struct tfc__gossip_membership *gossip,
 	stream->error = (tfc_error)TFC_ERROR_INIT;
 	tfc__work_init(&stream->failing, gossip->ctx, stream_on_failing);
 	tfc__list_append(&gossip->streams, &stream->link);
-	stream_write_params(stream, action);
+	params_write(gossip, action, &stream->params);
 	int code = TFC_OK;
 	if (stream->params.is_failed)
 		code = tfc__fail_nomem(&stream->error, "member");
@@ -192,11 +232,13 @@ void tfc__gossip_streams_close(struct tfc__gossip_membership *gossip)
 		stream_free(tfc__container_of(link, struct gossip_exchange, link));
 }
 
-void tfc__gossip_stream_reply(struct tfc__rpc_request *request, const uint8_t *bytes, size_t len)
+void tfc__gossip_stream_reply(struct tfc__gossip_membership *gossip,
+			      struct tfc__rpc_request *request,
+			      const struct tfc__gossip_action *action)
 {
 	struct tfc__buf result = {0};
 	tfc_error error = TFC_ERROR_INIT;
-	tfc__msg_bin(&result, bytes, len);
+	params_write(gossip, action, &result);
 	if (result.is_failed) {
 		tfc__fail_nomem(&error, "member");
 		tfc__rpc_fail(request, &error);

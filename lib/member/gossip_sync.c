@@ -127,7 +127,6 @@ static uint64_t gossip_differing_buckets(const struct tfc__gossip *g, const uint
 
 /* Applies the records of a frame. Returns what its RANGE says, and its last request or response. */
 struct gossip_frame_content {
-	struct tfc__gossip_id sender;
 	struct tfc__gossip_message range;
 	const uint8_t *hashes;
 	bool is_ping, is_ack;
@@ -144,15 +143,15 @@ static void gossip_sync_record(struct tfc__gossip *g, const struct tfc__gossip_m
 				     tfc__gossip_is_there(peer) == (m->state <= TFC_MEMBER_SUSPECT);
 }
 
-static void gossip_read_frame(struct tfc__gossip *g, const uint8_t *bytes, size_t len,
+static void gossip_read_frame(struct tfc__gossip *g, const struct tfc__gossip_event *event,
 			      struct gossip_frame_content *ret_content)
 {
-	struct tfc__gossip_reader reader = {bytes, bytes + len};
-	struct gossip_origin origin = {.is_stream = true};
+	struct tfc__gossip_reader reader = {event->bytes, event->bytes + event->len};
+	struct gossip_origin origin = {.sender = event->id, .is_stream = true};
 	struct tfc__gossip_message m;
 	uint64_t incarnation;
-	tfc__gossip_read_header(&reader, &origin.sender, &incarnation);
-	*ret_content = (struct gossip_frame_content){.sender = origin.sender};
+	tfc__gossip_read_header(&reader, event->generation, &incarnation);
+	*ret_content = (struct gossip_frame_content){0};
 	while (tfc__gossip_read(&reader, &m)) {
 		if (m.type == TFC__GOSSIP_HASHES)
 			ret_content->hashes = m.hashes;
@@ -175,13 +174,13 @@ static void gossip_forget_remote(struct tfc__gossip *g)
 
 /* ---- both sides */
 
-bool tfc__gossip_request(struct tfc__gossip *g, const uint8_t *bytes, size_t len, uint64_t stream)
+bool tfc__gossip_request(struct tfc__gossip *g, const struct tfc__gossip_event *event)
 {
 	struct gossip_frame_content content;
 	struct tfc__gossip_message m;
 	if (g->mode != GOSSIP_RUNNING && g->mode != GOSSIP_LEAVING)
 		return false;
-	gossip_read_frame(g, bytes, len, &content);
+	gossip_read_frame(g, event, &content);
 	if (content.range.buckets || content.hashes)
 		gossip_forget_remote(g);
 	tfc__gossip_frame_begin(g, g->options.stream_max);
@@ -193,7 +192,7 @@ bool tfc__gossip_request(struct tfc__gossip *g, const uint8_t *bytes, size_t len
 	}
 	if (content.hashes)
 		gossip_add_records(g, gossip_differing_buckets(g, content.hashes));
-	tfc__gossip_frame_reply(g, stream);
+	tfc__gossip_frame_reply(g, event->stream);
 	return true;
 }
 
@@ -218,37 +217,38 @@ static void gossip_join_end(struct tfc__gossip *g, const struct gossip_stream *s
 
 /* The second exchange: what the other side lacks; and a third where it had more than fits. */
 static void gossip_sync_answer(struct tfc__gossip *g, const struct gossip_stream *stream,
+			       const struct tfc__gossip_id *sender,
 			       const struct gossip_frame_content *content)
 {
 	if (content->range.buckets) {
 		tfc__gossip_frame_begin(g, g->options.stream_max);
 		gossip_add_records(g, content->range.buckets);
-		tfc__gossip_frame_request(g, GOSSIP_STREAM_RECORDS, &stream->to, &content->sender);
+		tfc__gossip_frame_request(g, GOSSIP_STREAM_RECORDS, &stream->to, sender);
 	}
 	if (content->range.rest && content->range.buckets)
-		gossip_sync_with(g, GOSSIP_STREAM_SYNC, &stream->to, &content->sender);
+		gossip_sync_with(g, GOSSIP_STREAM_SYNC, &stream->to, sender);
 }
 
-bool tfc__gossip_response(struct tfc__gossip *g, const uint8_t *bytes, size_t len, uint64_t number)
+bool tfc__gossip_response(struct tfc__gossip *g, const struct tfc__gossip_event *event)
 {
-	struct gossip_stream *found = gossip_stream_find(g, number);
+	struct gossip_stream *found = gossip_stream_find(g, event->stream);
 	if (!found || g->mode == GOSSIP_LEAVING || g->mode == GOSSIP_LEFT)
 		return true;
 	struct gossip_stream stream = *found;
 	struct gossip_frame_content content;
 	found->kind = GOSSIP_STREAM_NONE;
-	gossip_read_frame(g, bytes, len, &content);
-	bool is_self = tfc__gossip_id_equal(&content.sender, &g->self->id);
-	struct gossip_peer *peer = is_self ? NULL : tfc__gossip_peer_find(g, &content.sender);
+	gossip_read_frame(g, event, &content);
+	bool is_self = tfc__gossip_id_equal(&event->id, &g->self->id);
+	struct gossip_peer *peer = is_self ? NULL : tfc__gossip_peer_find(g, &event->id);
 	if (peer)
 		peer->received_at = g->now;
 	if (content.is_ack)
-		tfc__gossip_ack(g, content.seq, &content.sender);
+		tfc__gossip_ack(g, content.seq, &event->id);
 	gossip_join_end(g, &stream, !is_self);
 	if (stream.kind == GOSSIP_STREAM_JOIN && !is_self)
 		tfc__gossip_sync_soon(g);
 	if (!is_self && content.range.type)
-		gossip_sync_answer(g, &stream, &content);
+		gossip_sync_answer(g, &stream, &event->id, &content);
 	gossip_forget_remote(g);
 	return true;
 }

@@ -42,7 +42,7 @@ static void node_serve(void *user, struct tfc__caller *caller, struct tfc__rpc_r
 	} else if (strcmp(method, "node.drain") == 0) {
 		node_serve_drain(node, request, params);
 	} else if (strcmp(method, "node.gossip") == 0 && node->gossip) {
-		tfc__gossip_membership_serve(node->gossip, request, params);
+		tfc__gossip_membership_serve(node->gossip, request, who->node_id, params);
 	} else if (strcmp(method, "node.known") == 0) {
 		tfc__node_serve_known(node, request, params);
 	} else {

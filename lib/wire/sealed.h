@@ -12,9 +12,9 @@
  *     68   n  text                                                                  /
  *     68+n 16 tag
  *
- * The first 36 bytes are the associated data. The key is BLAKE2b-256 over the label "tfcluster
- * sealed datagram 1" and the magic, keyed with the node key: it differs from the psk of Noise and
- * from the keys of other magics.
+ * The text does not repeat the sender. The first 36 bytes are the associated data. The key is
+ * BLAKE2b-256 over the label "tfcluster sealed datagram 1" and the magic, keyed with the node key:
+ * it differs from the psk of Noise and from the keys of other magics.
  *
  * The first node key of the file seals and all of them open. Without a keyring the id is zeros and
  * the key is the unkeyed hash of the label and the magic: anybody can seal, and the caller has to

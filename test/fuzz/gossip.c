@@ -1,21 +1,21 @@
 /* gossip: any datagram, request or response, as if it were authenticated: a frame is refused as a
  * whole or read to its end, no more members are remembered than the table may hold, and all that
- * goes out can be read. The first byte chooses how the rest arrives. */
+ * goes out can be read. The first byte chooses how the rest arrives: the sender's id and
+ * generation, and a frame. */
 #include <string.h>
 #include <tfcluster/error.h>
 
 #include "fuzz.h"
 #include "member/gossip_message.h"
 
-enum { MEMBER_MAX = 8, DATAGRAM_MAX = 1300 };
+enum { MEMBER_MAX = 8, DATAGRAM_MAX = 1300, GENERATION = 2 };
 
 static void check_frame(const uint8_t *bytes, size_t len)
 {
 	struct tfc__gossip_reader reader = {bytes, bytes + len};
-	struct tfc__gossip_id sender;
 	struct tfc__gossip_message m;
 	uint64_t incarnation;
-	CHECK(tfc__gossip_read_header(&reader, &sender, &incarnation));
+	CHECK(tfc__gossip_read_header(&reader, GENERATION, &incarnation));
 	while (tfc__gossip_read(&reader, &m))
 		CHECK(tfc__gossip_message_size(&m) <= len);
 	CHECK(reader.at == reader.end);
@@ -45,7 +45,7 @@ static uint64_t step(struct tfc__gossip *g, const struct tfc__gossip_event *even
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct tfc__gossip_options options = {.generation = 2,
+	struct tfc__gossip_options options = {.generation = GENERATION,
 					      .name = "a",
 					      .address = {.port = 1},
 					      .seed = 1,
@@ -61,12 +61,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const enum tfc__gossip_event_kind kinds[] = {TFC__GOSSIP_DATAGRAM,
 							    TFC__GOSSIP_REQUEST,
 							    TFC__GOSSIP_RESPONSE};
-	if (size) {
-		struct tfc__gossip_event event = {.kind = kinds[data[0] % 3],
+	struct fuzz_input input = {data, size};
+	uint64_t kind = fuzz_number(&input, 1);
+	if (input.len > TFC__GOSSIP_ID_SIZE) {
+		struct tfc__gossip_event event = {.kind = kinds[kind % 3],
 						  .from = seed,
-						  .bytes = data + 1,
-						  .len = size - 1,
 						  .stream = request};
+		memcpy(event.id.bytes, input.at, TFC__GOSSIP_ID_SIZE);
+		input.at += TFC__GOSSIP_ID_SIZE;
+		input.len -= TFC__GOSSIP_ID_SIZE;
+		event.generation = (uint32_t)fuzz_number(&input, 4);
+		event.bytes = input.at;
+		event.len = input.len;
 		step(g, &event, now);
 		step(g, &event, now + 1);
 	}

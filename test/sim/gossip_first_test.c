@@ -192,15 +192,16 @@ static void who_is_asked_in_vain_sends_a_nack(void **state)
 {
 	(void)state;
 	struct gossip_sim *s = new_world(3, 3);
-	struct tfc__gossip_id sender = gossip_sim_id(1);
 	struct tfc__gossip_message m = {.type = TFC__GOSSIP_PING_REQ,
 					.seq = 77,
 					.id = gossip_sim_id(2),
 					.address = gossip_sim_address(s, 2)};
 	struct tfc__gossip_event e = {.kind = TFC__GOSSIP_DATAGRAM,
-				      .from = gossip_sim_address(s, 1)};
+				      .from = gossip_sim_address(s, 1),
+				      .id = gossip_sim_id(1),
+				      .generation = 1};
 	uint8_t bytes[200];
-	uint8_t *end = tfc__gossip_write_header(bytes, &sender, UINT64_C(1) << 32);
+	uint8_t *end = tfc__gossip_write_header(bytes, UINT64_C(1) << 32);
 	e.bytes = bytes;
 	e.len = (size_t)(tfc__gossip_write(end, &m) - bytes);
 	struct tfc__gossip *g = gossip_sim_core(s, 0);
@@ -216,7 +217,7 @@ static void who_is_asked_in_vain_sends_a_nack(void **state)
 			uint64_t incarnation;
 			if (a->kind != TFC__GOSSIP_DO_SEND)
 				continue;
-			assert_true(tfc__gossip_read_header(&reader, &sender, &incarnation));
+			assert_true(tfc__gossip_read_header(&reader, 1, &incarnation));
 			while (tfc__gossip_read(&reader, &m))
 				is_told |= m.type == TFC__GOSSIP_NACK && m.seq == 77 &&
 					   a->to.port == e.from.port &&

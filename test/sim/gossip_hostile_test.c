@@ -14,6 +14,8 @@
 #include <tfcluster/error.h>
 
 struct frame {
+	struct tfc__gossip_id sender;
+	uint32_t generation; /* of the sender */
 	uint8_t bytes[4096];
 	size_t len;
 	size_t ends[64]; /* of the header and of each message */
@@ -22,7 +24,9 @@ struct frame {
 
 static void frame_begin(struct frame *f, const struct tfc__gossip_id *sender, uint64_t incarnation)
 {
-	f->len = (size_t)(tfc__gossip_write_header(f->bytes, sender, incarnation) - f->bytes);
+	f->sender = *sender;
+	f->generation = tfc__gossip_generation(incarnation);
+	f->len = (size_t)(tfc__gossip_write_header(f->bytes, incarnation) - f->bytes);
 	f->count = 0;
 	f->ends[f->count++] = f->len;
 }
@@ -89,13 +93,20 @@ static bool is_an_end(const struct frame *f, size_t len)
 	return false;
 }
 
-static int step_of(struct gossip_sim *s, const uint8_t *bytes, size_t len)
+static int step_of(struct gossip_sim *s, const struct frame *f, size_t len)
 {
 	struct tfc__gossip_event e = {.kind = TFC__GOSSIP_DATAGRAM,
 				      .from = gossip_sim_address(s, 1),
-				      .bytes = bytes,
+				      .id = f->sender,
+				      .generation = f->generation,
+				      .bytes = f->bytes,
 				      .len = len};
 	return tfc__gossip_step(gossip_sim_core(s, 0), &e, gossip_sim_now(s));
+}
+
+static void inject(struct gossip_sim *s, uint32_t node, const struct frame *f)
+{
+	gossip_sim_inject(s, node, &f->sender, f->generation, f->bytes, f->len);
 }
 
 static void what_is_cut_short_changes_nothing(void **state)
@@ -107,11 +118,11 @@ static void what_is_cut_short_changes_nothing(void **state)
 	for (size_t len = 0; len < f.len; len++) {
 		if (is_an_end(&f, len))
 			continue;
-		assert_int_equal(step_of(s, f.bytes, len), TFC_EPARSE);
+		assert_int_equal(step_of(s, &f, len), TFC_EPARSE);
 		assert_null(tfc__gossip_next(gossip_sim_core(s, 0)));
 		assert_int_equal(tfc__gossip_count(gossip_sim_core(s, 0)), 3);
 	}
-	assert_int_equal(step_of(s, f.bytes, f.len), TFC_OK);
+	assert_int_equal(step_of(s, &f, f.len), TFC_OK);
 	assert_int_equal(tfc__gossip_count(gossip_sim_core(s, 0)), 4);
 	gossip_sim_free(s);
 }
@@ -127,7 +138,7 @@ static void changed_bytes_are_survived(void **state)
 		for (uint32_t changes = 1 + (uint32_t)i % 4; changes; changes--)
 			f.bytes[tfc__random_next(&random) % f.len] = (uint8_t)tfc__random_next(
 				&random);
-		int code = step_of(s, f.bytes, f.len);
+		int code = step_of(s, &f, f.len);
 		assert_true(code == TFC_OK || code == TFC_EPARSE);
 		assert_true(tfc__gossip_count(gossip_sim_core(s, 0)) <= 50);
 	}
@@ -158,7 +169,7 @@ static void a_name_or_metadata_beyond_its_limit_is_refused(void **state)
 		m.meta_len = cases[i].meta_len;
 		frame_begin(&f, &id, incarnation_of(1, 0));
 		frame_add(&f, &m);
-		assert_int_equal(step_of(s, f.bytes, f.len), cases[i].code);
+		assert_int_equal(step_of(s, &f, f.len), cases[i].code);
 		struct tfc__gossip_member found;
 		assert_int_equal(tfc__gossip_find(gossip_sim_core(s, 0), &m.id, &found),
 				 cases[i].code == TFC_OK);
@@ -184,7 +195,7 @@ static void invented_members_fill_no_more_than_the_table(void **state)
 		struct frame f;
 		frame_begin(&f, &id, incarnation_of(1, 0));
 		frame_add(&f, &m);
-		gossip_sim_inject(s, 0, f.bytes, f.len);
+		inject(s, 0, &f);
 	}
 	assert_int_equal(tfc__gossip_count(gossip_sim_core(s, 0)), 1000);
 	assert_int_equal(gossip_sim_counts(s)->full, 1);
@@ -207,7 +218,7 @@ static void accuse(struct gossip_sim *s, uint32_t at, uint32_t member, enum tfc_
 	struct frame f;
 	frame_begin(&f, &id, incarnation_of(1, 0));
 	frame_add(&f, &m);
-	gossip_sim_inject(s, at, f.bytes, f.len);
+	inject(s, at, &f);
 }
 
 static uint64_t incarnation_at(struct gossip_sim *s, uint32_t observer, uint32_t member)
@@ -253,13 +264,13 @@ static void a_late_alive_does_not_revive(void **state)
 	struct frame f;
 	frame_begin(&f, &id, incarnation_of(1, 0));
 	frame_add(&f, &m);
-	gossip_sim_inject(s, 0, f.bytes, f.len);
+	inject(s, 0, &f);
 	assert_int_equal(gossip_sim_state(s, 0, 3), TFC_MEMBER_DOWN);
 	/* One that is newer does. */
 	m.incarnation = incarnation_of(1, 11);
 	frame_begin(&f, &id, incarnation_of(1, 0));
 	frame_add(&f, &m);
-	gossip_sim_inject(s, 0, f.bytes, f.len);
+	inject(s, 0, &f);
 	assert_int_equal(gossip_sim_state(s, 0, 3), TFC_MEMBER_ALIVE);
 	gossip_sim_free(s);
 }
@@ -276,7 +287,7 @@ static void a_datagram_is_answered_once(void **state)
 		frame_add(&f, &m);
 	uint64_t datagrams = gossip_sim_counts(s)->datagrams;
 	uint64_t bytes = gossip_sim_counts(s)->datagram_bytes;
-	gossip_sim_inject(s, 0, f.bytes, f.len);
+	inject(s, 0, &f);
 	assert_int_equal(gossip_sim_counts(s)->datagrams - datagrams, 1);
 	assert_true(gossip_sim_counts(s)->datagram_bytes - bytes < f.len);
 	/* A stranger is asked who it is, in fewer bytes than it sent. */
@@ -286,7 +297,7 @@ static void a_datagram_is_answered_once(void **state)
 	m.type = TFC__GOSSIP_NACK;
 	frame_add(&f, &m);
 	bytes = gossip_sim_counts(s)->datagram_bytes;
-	gossip_sim_inject(s, 0, f.bytes, f.len);
+	inject(s, 0, &f);
 	assert_true(gossip_sim_counts(s)->datagram_bytes - bytes <= f.len);
 	gossip_sim_free(s);
 }

@@ -19,7 +19,9 @@ struct event {
 	uint64_t time, order;
 	enum event_kind kind;
 	uint32_t node, from;
-	uint32_t life; /* of the node's process; TICK: number of the tick */
+	uint32_t life;       /* of the node's process; TICK: number of the tick */
+	uint32_t generation; /* of the sender, when it sent this */
+	struct tfc__gossip_id sender;
 	uint64_t stream;
 	uint32_t len;
 	uint8_t *bytes;
@@ -199,6 +201,13 @@ static uint8_t *copy_bytes(const uint8_t *bytes, size_t len)
 	return copy;
 }
 
+static uint32_t generation_of(const struct gossip_sim *s, uint32_t node)
+{
+	struct tfc__gossip_member self;
+	tfc__gossip_at(s->nodes[node].core, 0, &self);
+	return tfc__gossip_generation(self.incarnation);
+}
+
 static void send_datagram(struct gossip_sim *s, uint32_t from, const struct tfc__gossip_action *a)
 {
 	uint32_t to = node_at(s, &a->to);
@@ -214,6 +223,8 @@ static void send_datagram(struct gossip_sim *s, uint32_t from, const struct tfc_
 					       .kind = EV_DATAGRAM,
 					       .node = to,
 					       .from = from,
+					       .sender = s->nodes[from].id,
+					       .generation = generation_of(s, from),
 					       .life = s->nodes[to].life,
 					       .len = (uint32_t)a->len,
 					       .bytes = copy_bytes(a->bytes, a->len)});
@@ -255,6 +266,8 @@ static void send_request(struct gossip_sim *s, uint32_t from, const struct tfc__
 			       .kind = EV_REQUEST,
 			       .node = to,
 			       .from = from,
+			       .sender = s->nodes[from].id,
+			       .generation = generation_of(s, from),
 			       .life = s->nodes[to].life,
 			       .stream = number,
 			       .len = (uint32_t)a->len,
@@ -271,6 +284,8 @@ static void send_reply(struct gossip_sim *s, uint32_t from, const struct tfc__go
 			       .kind = a->len ? EV_RESPONSE : EV_FAILED,
 			       .node = stream->asker,
 			       .from = from,
+			       .sender = s->nodes[from].id,
+			       .generation = generation_of(s, from),
 			       .life = stream->life,
 			       .stream = stream->core_stream,
 			       .len = (uint32_t)a->len,
@@ -412,10 +427,13 @@ void gossip_sim_event(struct gossip_sim *s, uint32_t node, const struct tfc__gos
 	step(s, node, event);
 }
 
-void gossip_sim_inject(struct gossip_sim *s, uint32_t node, const uint8_t *bytes, size_t len)
+void gossip_sim_inject(struct gossip_sim *s, uint32_t node, const struct tfc__gossip_id *sender,
+		       uint32_t generation, const uint8_t *bytes, size_t len)
 {
 	struct tfc__gossip_event e = {.kind = TFC__GOSSIP_DATAGRAM,
 				      .from = gossip_sim_address(s, 0),
+				      .id = *sender,
+				      .generation = generation,
 				      .bytes = bytes,
 				      .len = len};
 	step(s, node, &e);
@@ -440,6 +458,8 @@ static void deliver(struct gossip_sim *s, const struct event *e)
 		[EV_FAILED] = TFC__GOSSIP_STREAM_FAILED,
 	};
 	struct tfc__gossip_event event = {.kind = kinds[e->kind],
+					  .id = e->sender,
+					  .generation = e->generation,
 					  .bytes = e->bytes,
 					  .len = e->len,
 					  .stream = e->stream};
@@ -704,7 +724,7 @@ static void start_warm(struct gossip_sim *s)
 	struct tfc__gossip_message m = {.type = TFC__GOSSIP_RANGE};
 	for (uint32_t i = 0; i < count; i++)
 		gossip_sim_start(s, i, UINT32_MAX);
-	uint8_t *end = tfc__gossip_write_header(bytes, &s->nodes[0].id, UINT64_C(1) << 32);
+	uint8_t *end = tfc__gossip_write_header(bytes, UINT64_C(1) << 32);
 	end = tfc__gossip_write(end, &m);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct node *n = &s->nodes[i];
@@ -720,6 +740,8 @@ static void start_warm(struct gossip_sim *s)
 		end = tfc__gossip_write(end, &m);
 	}
 	struct tfc__gossip_event e = {.kind = TFC__GOSSIP_RESPONSE,
+				      .id = s->nodes[0].id,
+				      .generation = 1,
 				      .bytes = bytes,
 				      .len = (size_t)(end - bytes),
 				      .stream = 1};

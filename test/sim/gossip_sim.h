@@ -78,8 +78,9 @@ void gossip_sim_group(struct gossip_sim *s, uint32_t node, uint32_t group);
 void gossip_sim_excuse(struct gossip_sim *s, uint32_t node, uint64_t until);
 void gossip_sim_set_loss(struct gossip_sim *s, uint32_t loss_ppm);
 void gossip_sim_event(struct gossip_sim *s, uint32_t node, const struct tfc__gossip_event *event);
-/* A datagram of this text arrives at a node. */
-void gossip_sim_inject(struct gossip_sim *s, uint32_t node, const uint8_t *bytes, size_t len);
+/* A datagram of this sender and text arrives at a node. */
+void gossip_sim_inject(struct gossip_sim *s, uint32_t node, const struct tfc__gossip_id *sender,
+		       uint32_t generation, const uint8_t *bytes, size_t len);
 
 void gossip_sim_run(struct gossip_sim *s, uint64_t length);
 /* Runs until it is true; false after limit_ns. Asked each 10 ms. */

@@ -45,7 +45,6 @@ static struct tfc__gossip_message record(uint8_t number, const char *name)
 
 static int join_and_lose(void)
 {
-	const struct tfc__gossip_id sender = {.bytes = {1}};
 	const struct tfc__gossip_address seed = {.port = 1};
 	const struct tfc__gossip_options options = {.generation = 1,
 						    .name = "self",
@@ -59,7 +58,7 @@ static int join_and_lose(void)
 	struct tfc__gossip_event join = {.kind = TFC__GOSSIP_JOIN, .addresses = &seed, .count = 1};
 	uint64_t stream = step(g, &join, now);
 	static uint8_t bytes[4096];
-	uint8_t *end = tfc__gossip_write_header(bytes, &sender, UINT64_C(1) << 32);
+	uint8_t *end = tfc__gossip_write_header(bytes, UINT64_C(1) << 32);
 	struct tfc__gossip_message m = {.type = TFC__GOSSIP_RANGE, .buckets = UINT64_MAX};
 	end = tfc__gossip_write(end, &m);
 	for (uint8_t i = 1; i <= OTHERS; i++) {
@@ -69,6 +68,8 @@ static int join_and_lose(void)
 		end = tfc__gossip_write(end, &m);
 	}
 	struct tfc__gossip_event event = {.kind = TFC__GOSSIP_RESPONSE,
+					  .id = {.bytes = {1}},
+					  .generation = 1,
 					  .bytes = bytes,
 					  .len = (size_t)(end - bytes),
 					  .stream = stream};
