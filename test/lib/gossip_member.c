@@ -41,7 +41,8 @@ static void caller_serve(struct tfc__peer *peer, void *user, struct tfc__rpc_req
 {
 	struct gossip_caller *caller = user;
 	assert_string_equal(method, "node.gossip");
-	tfc__gossip_membership_serve(caller->member->gossip, request, params);
+	tfc__gossip_membership_serve(caller->member->gossip, request, tfc__peer_id(peer)->node_id,
+				     params);
 }
 
 static void caller_down(struct tfc__peer *peer, void *user, const tfc_error *why)
