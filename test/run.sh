@@ -25,7 +25,7 @@ broken=0
 
 packages=("${TFC_BUILD_PACKAGES[@]}" "${TFC_PYTHON_PACKAGES[@]}" g++ binutils libcmocka-dev
 	clang llvm libclang-rt-14-dev clang-format-14 iproute2 procps util-linux
-	libuv1-dev libglib2.0-dev abigail-tools groff-base patch valgrind python3-jsonschema zsh fish
+	libuv1-dev libglib2.0-dev abigail-tools groff-base patch valgrind python3-jsonschema python3-tqdm zsh fish
 	qemu-system-x86 busybox-static)
 
 # A run whose build or environment is broken counts as one failure.

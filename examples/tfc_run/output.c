@@ -254,6 +254,14 @@ static void show_output(struct output *output, const tfc_event *event)
 	output->open_stream = event->stream;
 }
 
+/* As of a bar that its task has erased. */
+static bool is_blank(const char *text, size_t len)
+{
+	while (len && text[len - 1] == ' ')
+		len--;
+	return !len;
+}
+
 static void show_progress(struct output *output, const tfc_event *event)
 {
 	const struct stream *to = event->stream == TFC_STREAM_STDERR ? output->err : output->out;
@@ -261,6 +269,10 @@ static void show_progress(struct output *output, const tfc_event *event)
 	struct stream prefix = {.fd = -1}; /* never written: a buffer */
 	if (!output->is_screen || to != output->err)
 		return;
+	if (is_blank(event->data, event->data_len)) {
+		unfinished_remove(&output->unfinished, number, event->stream);
+		return;
+	}
 	begin_line(output, &prefix, number, event);
 	stream_add(&prefix, "", 1);
 	unfinished_set(&output->unfinished, number, prefix.data, event);

@@ -198,12 +198,23 @@ int tfc__lines_bar(struct tfc__lines *lines, struct tfc__line *ret_line)
 	return 0;
 }
 
+/* tqdm overwrites a bar that is not to stay with blanks and leaves the line unfinished. */
+static void partial_line_drop_erased(struct tfc__partial_line *rest)
+{
+	for (size_t i = 0; i < rest->text.len; i++)
+		if (!rest->is_bar || rest->text.data[i] != ' ')
+			return;
+	tfc__buf_clear(&rest->text);
+}
+
 int tfc__lines_flush(struct tfc__lines *lines, struct tfc__line *ret_line)
 {
 	lines_drop_flushed(lines);
-	for (size_t i = 0; i < 2; i++)
+	for (size_t i = 0; i < 2; i++) {
+		partial_line_drop_erased(&lines->rest[i]);
 		if (lines->rest[i].text.len)
 			return lines_return_unfinished(lines, &lines->rest[i], ret_line);
+	}
 	return 0;
 }
 
@@ -224,9 +235,10 @@ static int lines_return_line(struct tfc__lines *lines, struct tfc__line *line)
 {
 	const tfc_log_record *record = &lines->record;
 	struct tfc__partial_line *rest = &lines->rest[record_slot(record)];
+	if (rest->attempt != record->attempt) /* a later attempt does not complete the line */
+		partial_line_drop_erased(rest);
 	if (rest->text.len && rest->attempt != record->attempt)
-		return lines_return_unfinished(lines, rest,
-					       line); /* a later attempt does not complete it */
+		return lines_return_unfinished(lines, rest, line);
 	const char *data = record->data + lines->at;
 	if (rest->text.len == 0 || (rest->is_returned && *data != '\r' && *data != '\n')) {
 		tfc__buf_clear(&rest->text);

@@ -307,23 +307,29 @@ static bool ends_with_line(const struct proc_run *run, const char *text)
 	return is_found;
 }
 
-/* Without its end, too, the last state of a bar gets into the log, soon after it was written. */
-static void a_progress_bar_is_logged_at_a_bounded_pace(void **state)
+/* Without its end, too, the last state of a bar of this width gets into the log, soon after it was
+ * written. */
+static void expect_bounded_pace(const char *width)
 {
 	struct proc_run run;
 	struct proc_task task;
-	const char *argv[] = {"/bin/sh", "-c",
-			      "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); "
-			      "printf '\\r%5d/20000 [###   ]' $i; done; exec \"$0\" wait",
-			      proc_task_program(), NULL};
+	const char *argv[] = {"/bin/sh",
+			      "-c",
+			      "i=0; while [ $i -lt 10000 ]; do i=$((i+1)); "
+			      "printf '\\r%*d/10000 [###   ]' $1 $i; done; exec \"$0\" wait",
+			      proc_task_program(),
+			      width,
+			      NULL};
 	tfc_log *log;
 	tfc_log_record record = TFC_LOG_RECORD_INIT;
 	uint64_t records = 0;
+	char *last;
+	assert_true(asprintf(&last, "%*d/10000 [###   ]", atoi(width), 10000) > 0);
 	proc_run_begin(&run);
 	tfc_process_options options = logged(&run, argv, 0, 0);
 	uint64_t begin = tfc__now();
 	proc_start_with(&run, &task, &options);
-	while (!ends_with_line(&run, "20000/20000 [###   ]")) {
+	while (!ends_with_line(&run, last)) {
 		assert_true(tfc__now() - begin < 60 * TFC__SECOND);
 		tfc_ctx_run(run.ctx, 10);
 	}
@@ -337,6 +343,49 @@ static void a_progress_bar_is_logged_at_a_bounded_pace(void **state)
 	assert_int_equal(task.end.log_end, tfc_log_position(log));
 	tfc_log_close(log);
 	proc_close(&task);
+	proc_run_end(&run);
+	free(last);
+}
+
+static void a_progress_bar_is_logged_at_a_bounded_pace(void **state)
+{
+	expect_bounded_pace("5");
+}
+
+static void a_bar_of_many_terminals_width_is_logged_at_the_same_pace(void **state)
+{
+	expect_bounded_pace("30000");
+}
+
+/* As tqdm writes them; "third" is two lines below "outer". The last state of "inner" is in the log
+ * when the newline behind its cursor movement comes. */
+static void nested_bars_are_lines_where_the_outer_one_moves(void **state)
+{
+	static const char *const expected[] = {"outer 0", "outer 1", "", "third 1"};
+	struct proc_run run;
+	struct proc_task task;
+	char **lines;
+	proc_run_begin(&run);
+	assert_int_equal(mkfifo(proc_path(&run, "go"), 0600), 0);
+	proc_start(&run, &task, "t", "print", "\router 0", "print", "\n", "print", "\rinner 0",
+		   "print", "\033[A", "print", "\n", "print", "\rinner 1\033[A", "go", run.dir,
+		   "print", "\n\rinner 2\033[A", "print", "\r       \033[A", "print", "\router 1",
+		   "print", "\n\n\rthird 0", "print", "\033[A\033[A", "print", "\n\n", "print",
+		   "\rthird 1", "print", "\033[A\033[A", NULL);
+	uint64_t begin = tfc__now();
+	while (!ends_with_line(&run, "inner 1")) {
+		assert_true(tfc__now() - begin < 60 * TFC__SECOND);
+		tfc_ctx_run(run.ctx, 10);
+	}
+	close(open(proc_path(&run, "go"), O_WRONLY | O_CLOEXEC));
+	proc_await_end(&run, &task);
+	assert_int_equal(task.end.log_end, tfc__log_end(run.dir, "t"));
+	proc_close(&task);
+	assert_int_equal(tfc__log_tail(run.dir, "t", 0, 0, 9, &lines), 0);
+	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
+		assert_string_equal(lines[i], expected[i]);
+	assert_null(lines[4]);
+	free_lines(lines);
 	proc_run_end(&run);
 }
 
@@ -535,6 +584,8 @@ int main(void)
 		cmocka_unit_test(a_rotation_goes_where_lines_end),
 		cmocka_unit_test(the_tail_is_the_last_lines),
 		cmocka_unit_test(a_progress_bar_is_logged_at_a_bounded_pace),
+		cmocka_unit_test(a_bar_of_many_terminals_width_is_logged_at_the_same_pace),
+		cmocka_unit_test(nested_bars_are_lines_where_the_outer_one_moves),
 		cmocka_unit_test(the_last_state_of_a_bar_is_logged_before_the_end),
 		cmocka_unit_test(damage_is_named),
 		cmocka_unit_test(a_full_disk_drops_and_counts),

@@ -365,10 +365,27 @@ static void a_line_is_what_follows_its_last_carriage_return(void **state)
 		{"\r50%\r    \rdone\n", {"done"}},
 		{"a\r\r\n\r\n\n", {"a", "", ""}},
 		{"a\rb\n\rc\n", {"b", "c"}},
+		{"\r50%\r   \r", {NULL}}, /* erased */
+		{"\r50%\r   ", {NULL}},
+		{"\r50%\r   \n", {"   "}},
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		for (size_t size = 1; size <= strlen(rows[i].text); size++)
 			expect_lines(*state, rows[i].text, size, rows[i].lines);
+}
+
+static void an_erased_bar_is_no_line_of_its_attempt(void **state)
+{
+	struct log *log = *state;
+	struct tfc__line line;
+	add(log, 'e', 1, "\r 50%\r    \r", 11);
+	add(log, 'e', 2, "  \n   ", 6);
+	save(log);
+	tfc__lines_init(&log->lines, NULL);
+	expect(log, TFC_STREAM_STDERR, "  ");
+	assert_int_equal(next(log, &line), 0);
+	assert_int_equal(tfc__lines_flush(&log->lines, &line), 1); /* blanks without a bar */
+	assert_int_equal(line.len, 3);
 }
 
 static void a_bar_without_an_end_takes_the_memory_of_one_line(void **state)
@@ -432,6 +449,7 @@ int main(void)
 		TEST(an_attempt_does_not_end_the_line_of_another),
 		TEST(a_reader_of_one_attempt_reports_no_other),
 		TEST(a_line_is_what_follows_its_last_carriage_return),
+		TEST(an_erased_bar_is_no_line_of_its_attempt),
 		TEST(a_bar_without_an_end_takes_the_memory_of_one_line),
 		TEST(a_line_is_split_where_its_text_is_too_long_without_what_was_overwritten),
 	};

@@ -13,8 +13,10 @@
 #include "base/clock.h"
 #include "log/overwrite.h"
 
-#define STATE_PAUSE (500 * TFC__MS) /* between two states of a line in the log */
-#define STATE_MAX 4096              /* longer states are written at once */
+#define STATE_PAUSE (500 * TFC__MS)          /* between two states of a line in the log */
+#define STATE_MAX (TFC__LOG_PAYLOAD_MAX / 2) /* longer states are written at once */
+#define CURSOR_UP "\033[A"
+#define CURSOR_UP_LEN (sizeof(CURSOR_UP) - 1)
 
 static char record[TFC__LOG_RECORD_MAX];
 
@@ -25,15 +27,50 @@ static struct unfinished_line {
 	char state[STATE_MAX];
 } unfinished_lines[2]; /* stdout, stderr */
 
+static bool ends_with_cursor_up(const char *text, size_t len)
+{
+	return len >= CURSOR_UP_LEN &&
+	       memcmp(text + len - CURSOR_UP_LEN, CURSOR_UP, CURSOR_UP_LEN) == 0;
+}
+
+/* The length of a state without the cursor movements at its end: what follows decides whether they
+ * have an effect. */
+static size_t output_state_len(const struct unfinished_line *line)
+{
+	size_t len = line->len;
+	while (ends_with_cursor_up(line->state, len))
+		len -= CURSOR_UP_LEN;
+	return len;
+}
+
 static void output_write_state(struct shim *shim, size_t slot)
 {
 	struct unfinished_line *line = &unfinished_lines[slot];
-	if (!line->len)
+	size_t len = output_state_len(line);
+	if (!len)
 		return;
-	memcpy(record + TFC__LOG_HEADER, line->state, line->len);
-	tfc__log_append(&shim->log, record, line->len, slot ? 'e' : 'o');
-	line->len = 0;
+	memcpy(record + TFC__LOG_HEADER, line->state, len);
+	tfc__log_append(&shim->log, record, len, slot ? 'e' : 'o');
+	line->len -= len;
+	memmove(line->state, line->state + len, line->len);
 	line->written_at = tfc__now();
+}
+
+/*
+ * The lower one of two nested bars of tqdm writes "\n", its state and a cursor movement up, over
+ * and over. A newline behind that movement only returns to the lower bar's line, as a carriage
+ * return does, and becomes one. Returns the new length.
+ */
+static size_t output_join_nested_bar(char *text, size_t len)
+{
+	size_t kept = 0;
+	for (size_t at = 0; at < len; at++) {
+		size_t shown = text[at] == '\n' ? tfc__line_trimmed(text, kept) : 0;
+		bool is_return = ends_with_cursor_up(text, shown);
+		kept = is_return ? shown - CURSOR_UP_LEN : kept;
+		text[kept++] = is_return ? '\r' : text[at];
+	}
+	return kept;
 }
 
 /* Removes what is overwritten in each line. The carriage return itself stays: it overwrites what
@@ -58,6 +95,10 @@ static void output_add(struct shim *shim, size_t slot, size_t len)
 	struct unfinished_line *line = &unfinished_lines[slot];
 	char *text = record + TFC__LOG_HEADER;
 	bool has_return = memchr(text, '\r', len);
+	if ((line->is_bar || has_return) && memmem(text, len, CURSOR_UP, CURSOR_UP_LEN)) {
+		len = output_join_nested_bar(text, len);
+		has_return = memchr(text, '\r', len);
+	}
 	if (has_return)
 		len = output_remove_overwritten(text, len);
 	const char *newline = memrchr(text, '\n', len);
@@ -95,7 +136,7 @@ uint64_t output_due(void)
 	uint64_t due = 0;
 	for (size_t i = 0; i < 2; i++) {
 		uint64_t at = unfinished_lines[i].written_at + STATE_PAUSE;
-		if (unfinished_lines[i].len && (!due || at < due))
+		if (output_state_len(&unfinished_lines[i]) && (!due || at < due))
 			due = at;
 	}
 	return due;
