@@ -11,6 +11,7 @@
 #include "node/remote_agent.h"
 
 #define PREFIX "agent."
+#define RECENT_WILLS 16
 
 /* Another node, once its agent has been used. */
 struct reached {
@@ -31,6 +32,9 @@ struct tfc__node_agents {
 	uint64_t instance;
 	struct tfc__link reached;
 	struct tfc__name_table names; /* of `reached` */
+	/* The last wills that were known here: repetitions are acknowledged, too. A ring. */
+	struct tfc__will_key wills[RECENT_WILLS];
+	uint32_t will_count;
 };
 
 static void reached_on_connection(struct tfc__observer *watch, const void *event)
@@ -98,10 +102,15 @@ bool tfc__node_agents_receive_will(void *user, const uint8_t *message)
 	TFC__LIST_EACH (link, &agents->reached)
 		is_known |= tfc__remote_agent_receive_will(
 			tfc__container_of(link, struct reached, link)->agent, &key);
+	for (uint32_t i = 0; i < RECENT_WILLS; i++)
+		if (tfc__will_key_is_equal(&agents->wills[i], &key))
+			return true;
+	if (is_known)
+		agents->wills[agents->will_count++ % RECENT_WILLS] = key;
 	return is_known;
 }
 
-/* Where the last will is sent: the address at which this node has dialed the member. */
+/* Where the last will is sent. */
 static bool agents_address_of(void *user, const char *name, struct tfc__will_address *ret_address)
 {
 	const struct tfc__node_agents *agents = user;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <tfcluster/version.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "bundle/transfer.h"
 #include "node/internal.h"
@@ -107,6 +108,40 @@ static int listen_at(tfc_node *node, const tfc_node_options *options, const char
 	if (code == TFC_OK)
 		node->listener_count++;
 	return code;
+}
+
+/* The limit keeps a flood of forged wills cheap. Each will comes over tcp as well. */
+#define WILLS_A_SECOND 1000
+
+static bool may_verify_will(tfc_node *node)
+{
+	uint64_t second = tfc__now() / TFC__SECOND;
+	if (node->will_second != second) {
+		node->will_second = second;
+		node->will_count = 0;
+	}
+	return node->will_count++ < WILLS_A_SECOND;
+}
+
+/* A last will proves itself: the sender's address and its datagram prove nothing. The response is
+ * shorter, and there is none to a will that is not known here. */
+static void node_on_will(struct tfc__datagram_receiver *receiver,
+			 const struct sockaddr_storage *from, const uint8_t *bytes, size_t len)
+{
+	tfc_node *node = tfc__container_of(receiver, tfc_node, wills);
+	uint8_t ack[TFC__WILL_ACK];
+	if (!tfc__will_is_message(bytes, len) || !may_verify_will(node) ||
+	    !tfc__node_agents_receive_will(node->agents, bytes))
+		return;
+	tfc__will_ack(bytes, ack);
+	tfc__datagrams_send(node->datagrams, from, ack, sizeof(ack));
+}
+
+void tfc__node_receive_wills(tfc_node *node)
+{
+	memcpy(node->wills.magic, TFC__WILL_MAGIC, sizeof(node->wills.magic));
+	node->wills.fn = node_on_will;
+	tfc__datagrams_add(node->datagrams, &node->wills);
 }
 
 static int listen_in_state_dir(tfc_node *node, const tfc_node_options *options, tfc_error *error)

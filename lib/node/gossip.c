@@ -119,6 +119,8 @@ static int open_datagrams(tfc_node *node, tfc_error *error)
 {
 	const char *address;
 	int code = tfc__datagrams_open(node->ctx, error, &node->datagrams);
+	if (code == TFC_OK)
+		tfc__node_receive_wills(node);
 	for (uint32_t i = 0; code == TFC_OK && (address = tfc_node_address(node, i)); i++)
 		if (strncmp(address, "tcp://", 6) == 0)
 			code = tfc__datagrams_bind(node->datagrams, address, error);

@@ -52,6 +52,9 @@ struct tfc_node {
 	struct tfc__static_file *file;         /* NULL: none */
 	struct tfc__gossip_membership *gossip; /* NULL: none */
 	struct tfc__datagrams *datagrams;      /* NULL: none */
+	struct tfc__datagram_receiver wills;   /* of `datagrams` */
+	uint64_t will_second;                  /* of tfc__now */
+	uint32_t will_count;                   /* received in datagrams in that second */
 	struct tfc__members *members;
 	struct tfc__hello hello;
 	struct tfc__peers *peers;
@@ -91,6 +94,7 @@ void tfc__node_close_parts(tfc_node *node);
  * open. */
 int tfc__node_connect(tfc_node *node, tfc_error *error);
 int tfc__node_listen(tfc_node *node, const tfc_node_options *options, tfc_error *error);
+void tfc__node_receive_wills(tfc_node *node); /* last wills of other nodes, in datagrams */
 void tfc__node_stop_listening(tfc_node *node);
 void tfc__node_disconnect(tfc_node *node);
 

@@ -269,13 +269,16 @@ struct tfc__rpc *tfc__node_peer_rpc(const struct tfc__node_peer *peer)
 bool tfc__node_peer_address(const struct tfc__node_peer *peer,
 			    struct tfc__will_address *ret_address)
 {
+	const char *address = peer->is_up    ? tfc__peer_id(peer->dialed)->address
+			      : peer->member ? peer->member->address
+					     : NULL;
 	struct tfc__tcp_host host;
-	if (!peer->is_up || tfc__tcp_parse(tfc__peer_id(peer->dialed)->address, NULL, &host) < 0 ||
-	    host.count == 0)
+	if (!address || tfc__tcp_parse(address, NULL, &host) < 0 || host.count == 0)
 		return false;
 	const struct sockaddr_in *v4 = (const void *)&host.addresses[0];
 	const struct sockaddr_in6 *v6 = (const void *)&host.addresses[0];
-	*ret_address = (struct tfc__will_address){.port = host.port};
+	*ret_address = (struct tfc__will_address){.port = host.port,
+						  .has_datagrams = peer->peers->options.is_gossip};
 	ret_address->is_ipv6 = host.addresses[0].ss_family == AF_INET6;
 	if (ret_address->is_ipv6) {
 		memcpy(ret_address->ip, &v6->sin6_addr, sizeof(v6->sin6_addr));

@@ -59,7 +59,8 @@ struct tfc__node_peer *tfc__peers_find(struct tfc__peers *peers, const char *nod
 /* The connection for calls; NULL while there is none. */
 struct tfc__rpc *tfc__node_peer_rpc(const struct tfc__node_peer *peer);
 const char *tfc__node_peer_name(const struct tfc__node_peer *peer);
-/* The numeric tcp address that this node has dialed; false: there is no such connection. */
+/* The numeric tcp address that this node has dialed; without a connection, that of membership.
+ * False: it is not known, or not numeric. */
 bool tfc__node_peer_address(const struct tfc__node_peer *peer,
 			    struct tfc__will_address *ret_address);
 /* Observes the connection: the event is a const bool *, whether it is up. */

@@ -18,7 +18,7 @@ enum {
 	SECRET = 32,
 };
 
-static const char preamble[8] = {'\x89', 'T', 'F', 'C', 1, TFC__WILL_MODE, 0, 0};
+static const char preamble[TFC__WILL_PREAMBLE] = {'\x89', 'T', 'F', 'C', 1, TFC__WILL_MODE};
 
 static const char label[AT_CLUSTER - AT_LABEL] = "tfcluster will";
 
@@ -35,6 +35,11 @@ static void write_u64(uint8_t *at, uint64_t value)
 {
 	for (int i = 7; i >= 0; i--, value >>= 8)
 		at[i] = (uint8_t)value;
+}
+
+bool tfc__will_is_message(const uint8_t *bytes, size_t len)
+{
+	return len == TFC__WILL_MESSAGE && memcmp(bytes, preamble, sizeof(preamble)) == 0;
 }
 
 void tfc__will_key_of(const uint8_t message[TFC__WILL_MESSAGE], struct tfc__will_key *ret_key)

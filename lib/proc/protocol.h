@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TFC__PROTOCOL_VERSION 15
+#define TFC__PROTOCOL_VERSION 16
 
 /* The descriptors of a guard that was just started. */
 enum tfc__guard_fd {
@@ -77,7 +77,8 @@ struct tfc__will_address {
 	uint8_t ip[16]; /* IPv4: the first four */
 	uint32_t scope; /* IPv6 */
 	uint16_t port;
-	uint16_t is_ipv6;
+	uint8_t is_ipv6;
+	uint8_t has_datagrams; /* the receiver has a UDP socket with the same port */
 };
 
 /* The locks that a shim holds as long as its task may be alive; -1: none. */

@@ -17,7 +17,8 @@
  *   88-119  secret
  *
  * Numbers are big-endian. A receiver that knows the commitment responds with 16 bytes: the first
- * eight of the preamble, and the last eight of the secret.
+ * eight of the preamble, and the last eight of the secret. Over tcp or in a datagram, the bytes are
+ * the same.
  */
 #ifndef TFC_PROC_WILL_H
 #define TFC_PROC_WILL_H
@@ -29,6 +30,7 @@
 
 #include "proc/protocol.h"
 
+#define TFC__WILL_MAGIC "\x89TFC" /* the first four bytes */
 #define TFC__WILL_MODE 3
 #define TFC__WILL_PREAMBLE 16
 #define TFC__WILL_COMMITMENT 32
@@ -45,6 +47,9 @@ static inline bool tfc__will_key_is_equal(const struct tfc__will_key *a,
 	return a->incarnation == b->incarnation &&
 	       memcmp(a->commitment, b->commitment, sizeof(a->commitment)) == 0;
 }
+
+/* Whether the bytes of a datagram are a will, true or not. */
+bool tfc__will_is_message(const uint8_t *bytes, size_t len);
 
 /* The key of a message that was received; it may be anybody's. */
 void tfc__will_key_of(const uint8_t message[TFC__WILL_MESSAGE], struct tfc__will_key *ret_key);

@@ -32,7 +32,7 @@ struct family {
 
 struct heirs {
 	struct proc_run run;
-	int listener;
+	int listener, datagrams; /* at the same port; -1: none */
 	struct tfc__will_address address;
 	pid_t host;
 	struct family family;
@@ -88,7 +88,7 @@ static _Noreturn void be_host(int report, const struct heirs *heirs, death_fn di
 	_exit(3);
 }
 
-static void heirs_begin(struct heirs *heirs)
+static void heirs_begin_with(struct heirs *heirs, bool has_listener, bool has_datagrams)
 {
 	struct sockaddr_in here = {.sin_family = AF_INET,
 				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -96,15 +96,27 @@ static void heirs_begin(struct heirs *heirs)
 	proc_run_begin(&heirs->run);
 	heirs->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(heirs->listener, (struct sockaddr *)&here, sizeof(here)), 0);
-	assert_int_equal(listen(heirs->listener, 8), 0);
 	assert_int_equal(getsockname(heirs->listener, (struct sockaddr *)&here, &len), 0);
-	heirs->address = (struct tfc__will_address){.port = ntohs(here.sin_port)};
+	if (has_listener) /* else connections are refused */
+		assert_int_equal(listen(heirs->listener, 8), 0);
+	heirs->datagrams = has_datagrams ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+	if (has_datagrams)
+		assert_int_equal(bind(heirs->datagrams, (struct sockaddr *)&here, sizeof(here)), 0);
+	heirs->address = (struct tfc__will_address){.port = ntohs(here.sin_port),
+						    .has_datagrams = true};
 	memcpy(heirs->address.ip, &here.sin_addr, sizeof(here.sin_addr));
+}
+
+static void heirs_begin(struct heirs *heirs)
+{
+	heirs_begin_with(heirs, true, false);
 }
 
 static void heirs_end(struct heirs *heirs)
 {
 	close(heirs->listener);
+	if (heirs->datagrams >= 0)
+		close(heirs->datagrams);
 	proc_run_end(&heirs->run);
 }
 
@@ -133,17 +145,43 @@ static int accept_within(const struct heirs *heirs, int ms)
 	return poll(&fd, 1, ms) > 0 ? accept4(heirs->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
 }
 
-/* The next connection, whose will must be the right one. */
-static int receive_will(const struct heirs *heirs, uint8_t message[TFC__WILL_MESSAGE])
+static void assert_will(const struct heirs *heirs, const uint8_t message[TFC__WILL_MESSAGE])
 {
 	struct tfc__will_key key;
-	int fd = accept_within(heirs, PATIENCE_MS);
-	assert_true(fd >= 0);
-	assert_int_equal(recv(fd, message, TFC__WILL_MESSAGE, MSG_WAITALL), TFC__WILL_MESSAGE);
+	assert_true(tfc__will_is_message(message, TFC__WILL_MESSAGE));
 	tfc__will_key_of(message, &key);
 	assert_int_equal(key.incarnation, will_options.incarnation);
 	assert_memory_equal(key.commitment, heirs->family.key.commitment, sizeof(key.commitment));
+}
+
+/* The next connection, whose will must be the right one. */
+static int receive_will(const struct heirs *heirs, uint8_t message[TFC__WILL_MESSAGE])
+{
+	int fd = accept_within(heirs, PATIENCE_MS);
+	assert_true(fd >= 0);
+	assert_int_equal(recv(fd, message, TFC__WILL_MESSAGE, MSG_WAITALL), TFC__WILL_MESSAGE);
+	assert_will(heirs, message);
 	return fd;
+}
+
+/* The next datagram, which must be the will. */
+static void receive_datagram(const struct heirs *heirs, uint8_t message[TFC__WILL_MESSAGE],
+			     struct sockaddr_in *ret_from)
+{
+	uint8_t bytes[TFC__WILL_MESSAGE + 1];
+	struct pollfd fd = {.fd = heirs->datagrams, .events = POLLIN};
+	socklen_t len = sizeof(*ret_from);
+	assert_int_equal(poll(&fd, 1, PATIENCE_MS), 1);
+	assert_int_equal(recvfrom(fd.fd, bytes, sizeof(bytes), 0, (struct sockaddr *)ret_from,
+				  &len),
+			 TFC__WILL_MESSAGE);
+	memcpy(message, bytes, TFC__WILL_MESSAGE);
+	assert_will(heirs, message);
+}
+
+static void send_ack(int fd, const struct sockaddr_in *to, const uint8_t *ack, size_t len)
+{
+	assert_int_equal(sendto(fd, ack, len, 0, (const struct sockaddr *)to, sizeof(*to)), len);
 }
 
 static void acknowledge(int fd, const uint8_t message[TFC__WILL_MESSAGE])
@@ -213,6 +251,56 @@ static void a_will_is_sent_until_it_is_acknowledged(void **state)
 	close(fd);
 	assert_published(&heirs);
 	close(silent);
+	heirs_end(&heirs);
+}
+
+static void a_will_is_sent_in_datagrams_until_it_is_acknowledged(void **state)
+{
+	struct heirs heirs;
+	struct sockaddr_in from;
+	uint8_t message[TFC__WILL_MESSAGE], ack[TFC__WILL_ACK + 1] = {0};
+	heirs_begin_with(&heirs, false, true); /* connections are refused */
+	start_host(&heirs, die_of_kill, false);
+	receive_datagram(&heirs, message, &from); /* no response */
+	assert_false(is_anything_alive(&heirs));
+	receive_datagram(&heirs, message, &from);
+	send_ack(heirs.datagrams, &from, ack, TFC__WILL_ACK); /* a wrong one */
+	tfc__will_ack(message, ack);
+	send_ack(heirs.datagrams, &from, ack, TFC__WILL_ACK - 1);
+	send_ack(heirs.datagrams, &from, ack, TFC__WILL_ACK + 1);
+	int other = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	send_ack(other, &from, ack, TFC__WILL_ACK); /* from another address */
+	close(other);
+	receive_datagram(&heirs, message, &from);
+	assert_true(proc_is_alive(heirs.family.guard));
+	send_ack(heirs.datagrams, &from, ack, TFC__WILL_ACK);
+	assert_true(
+		proc_await_gone(heirs.family.guard, PATIENCE_MS)); /* before its lease is over */
+	heirs_end(&heirs);
+}
+
+/* The kernel refuses each datagram by an ICMP message. */
+static void refused_datagrams_do_not_delay_the_connection(void **state)
+{
+	struct heirs heirs;
+	uint8_t message[TFC__WILL_MESSAGE];
+	heirs_begin_with(&heirs, true, false);
+	start_host(&heirs, die_of_kill, false);
+	close(receive_will(&heirs, message));
+	close(receive_will(&heirs, message));
+	assert_published(&heirs);
+	heirs_end(&heirs);
+}
+
+static void nodes_without_datagrams_get_none(void **state)
+{
+	struct heirs heirs;
+	heirs_begin_with(&heirs, true, true);
+	heirs.address.has_datagrams = false;
+	start_host(&heirs, die_of_kill, false);
+	assert_published(&heirs);
+	struct pollfd fd = {.fd = heirs.datagrams, .events = POLLIN};
+	assert_int_equal(poll(&fd, 1, 0), 0);
 	heirs_end(&heirs);
 }
 
@@ -394,6 +482,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_will_is_published_when_the_last_task_is_gone),
 		cmocka_unit_test(a_will_is_sent_until_it_is_acknowledged),
+		cmocka_unit_test(a_will_is_sent_in_datagrams_until_it_is_acknowledged),
+		cmocka_unit_test(refused_datagrams_do_not_delay_the_connection),
+		cmocka_unit_test(nodes_without_datagrams_get_none),
 		cmocka_unit_test(a_forked_child_that_holds_the_socket_delays_no_will),
 		cmocka_unit_test(an_adopted_process_is_gone_before),
 		cmocka_unit_test(

@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import pathlib
+import select
 import signal
 import socket
 import threading
@@ -151,18 +152,35 @@ class WillTest(NodesTest):
         self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
 
 
-class Relay(threading.Thread):
-    """Where a node believes that node a listens. Passes connections on, and keeps each will."""
+class Relay:
+    """Where a node believes that node a listens. Keeps each will, and passes everything else on: connections, and
+    datagrams both ways."""
 
     def __init__(self, port):
-        super().__init__()
-        self.port = port
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"tcp://127.0.0.1:{self.listener.getsockname()[1]}"
-        self.wills = []
-        self.start()
+        self.to = ("127.0.0.1", port)
+        self.listener, self.datagrams = self.bind()
+        self.host_port = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.wills = {"tcp": [], "udp": []}
+        self.passed = ()  # how wills pass: "tcp", "udp"
+        self.is_broken = False  # connections end at once, unless a will comes over them
+        self.senders = {}  # of datagrams: the socket by which each is known to node a
+        self.threads = [threading.Thread(target=target) for target in (self.accept, self.pass_datagrams)]
+        for thread in self.threads:
+            thread.start()
 
-    def run(self):
+    @staticmethod
+    def bind():
+        """A listener, and a socket for datagrams with the same port."""
+        while True:
+            listener = socket.create_server(("127.0.0.1", 0))
+            datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            with contextlib.suppress(OSError):
+                datagrams.bind(listener.getsockname())
+                return listener, datagrams
+            listener.close()
+            datagrams.close()
+
+    def accept(self):
         while True:
             try:
                 near = self.listener.accept()[0]
@@ -174,14 +192,44 @@ class Relay(threading.Thread):
         with contextlib.suppress(OSError), near:
             first = near.recv(16, socket.MSG_WAITALL)
             if first[5:6] == b"\3":
-                self.wills.append(first + near.recv(104, socket.MSG_WAITALL))
+                first += near.recv(104, socket.MSG_WAITALL)
+                self.wills["tcp"].append(first)
+                if "tcp" not in self.passed:
+                    return
+            elif self.is_broken:
                 return
-            with socket.create_connection(("127.0.0.1", self.port)) as far:
+            with socket.create_connection(self.to) as far:
                 far.sendall(first)
                 back = threading.Thread(target=self.copy, args=(far, near), daemon=True)
                 back.start()
                 self.copy(near, far)
                 back.join()
+
+    def pass_datagrams(self):
+        poll = select.poll()
+        poll.register(self.datagrams, select.POLLIN)
+        known = {}
+        while True:
+            for fd, _ in poll.poll():
+                if fd in known:
+                    far, sender = known[fd]
+                    with contextlib.suppress(OSError):  # node a has no socket now
+                        self.datagrams.sendto(far.recv(2048), sender)
+                    continue
+                data, sender = self.datagrams.recvfrom(2048)
+                if not data:  # close() has sent it
+                    return
+                if sender not in self.senders:
+                    self.senders[sender] = far = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                    far.connect(self.to)
+                    known[far.fileno()] = far, sender
+                    poll.register(far, select.POLLIN)
+                if data.startswith(b"\x89TFC"):
+                    self.wills["udp"].append(data)
+                    if "udp" not in self.passed:
+                        continue
+                with contextlib.suppress(OSError):
+                    self.senders[sender].send(data)
 
     @staticmethod
     def copy(source, target):
@@ -194,8 +242,11 @@ class Relay(threading.Thread):
 
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)
-        self.join()
-        self.listener.close()
+        self.datagrams.sendto(b"", self.datagrams.getsockname())
+        for thread in self.threads:
+            thread.join()
+        for one in (self.listener, self.datagrams, *self.senders.values()):
+            one.close()
 
 
 class RelayTest(NodesTest):
@@ -213,16 +264,17 @@ class RelayTest(NodesTest):
 
     def node_args(self, name, *args):
         args = super().node_args(name, *args)
+        if not self.relay:
+            self.relay = Relay(int(self.address_of("a").rsplit(":", 1)[1]))
         if name == "b":
-            self.relay = self.relay or Relay(int(self.address_of("a").rsplit(":", 1)[1]))
             members = json.loads(pathlib.Path(self.dir, "members.json").read_text())
-            members["members"][0]["address"] = self.relay.address
+            members["members"][0]["address"] = "tcp://" + self.relay.host_port
             args[args.index("members.json")] = self.write("members-b.json", json.dumps(members))
         return args
 
     def send(self, message):
         """What node a responds."""
-        with socket.create_connection(("127.0.0.1", self.relay.port)) as to:
+        with socket.create_connection(self.relay.to) as to:
             to.sendall(message)
             response = b""
             with contextlib.suppress(ConnectionResetError):
@@ -230,31 +282,122 @@ class RelayTest(NodesTest):
                     response += data
             return response
 
-    def test_late_repeated_and_forged_wills_do_no_harm(self):
-        job, _, _ = self.start_elsewhere(OBEDIENT)
-        self.kill(self.nodes["b"].process.pid, "b")
+    def kill_b(self):
+        killed = self.kill(self.nodes["b"].process.pid, "b")
         self.nodes["b"].end()
-        harness.wait_until(lambda: len(self.relay.wills) >= 2, "a will that is repeated")
-        will = self.relay.wills[0]
-        self.assertEqual(set(self.relay.wills), {will})
-        for i in range(16, 120):  # a bit of each byte
-            forged = bytearray(will)
-            forged[i] ^= 1 << i % 8
-            self.assertEqual(self.send(forged), b"")
-        self.assertEqual(self.describe(job)["tasks"][0]["state"], "ready")
-        ack = will[:8] + will[112:]
-        self.assertEqual(self.send(will), ack)
+        return killed
+
+    def await_lost(self, job):
+        """When the first attempt was lost."""
         follower = self.begin("attach", job, "--json")
-        follower.await_output(f"node b: {WILL}")
-        self.nodes["b"] = self.node("b")  # attempt 2 runs in another incarnation
+        follower.await_output('"state":"lost".*\n')
+        follower.process.kill()
+        follower.end()
+        lost = next(event for event in follower.events() if event.get("state") == "lost")
+        self.assertIn(f"node b: {WILL}", lost["text"])
+        return seconds(lost)
+
+    def await_second_attempt(self, job):
+        """The pid of its task, on the node that was started again."""
+        follower = self.begin("attach", job, "--json")
+        self.nodes["b"] = self.node("b")
         follower.await_output('"attempt":2,"state":"ready"')
         follower.process.kill()
         follower.end()
-        pid = self.describe(job)["tasks"][0]["pid"]
-        for _ in range(3):
-            self.assertEqual(self.send(will), b"")
+        return self.describe(job)["tasks"][0]["pid"]
+
+    def assert_untouched(self, job, attempt, pid):
         task = self.describe(job)["tasks"][0]
-        self.assertEqual((task["state"], task["attempt"], task["pid"]), ("ready", 2, pid))
+        self.assertEqual((task["state"], task["attempt"], task["pid"]), ("ready", attempt, pid))
+
+
+def forged(will):
+    """The same, with another bit in each byte behind the preamble."""
+    for i in range(16, 120):
+        yield will[:i] + bytes([will[i] ^ 1 << i % 8]) + will[i + 1:]
+
+
+class ForgerTest(RelayTest):
+    def test_late_repeated_and_forged_wills_do_no_harm(self):
+        job, _, pid = self.start_elsewhere(OBEDIENT)
+        self.kill_b()
+        harness.wait_until(lambda: len(self.relay.wills["tcp"]) >= 2, "a will that is repeated")
+        will = self.relay.wills["tcp"][0]
+        self.assertEqual(set(self.relay.wills["tcp"]), {will})
+        self.assertEqual(self.relay.wills["udp"], [])  # node a has no socket for datagrams
+        for other in forged(will):
+            self.assertEqual(self.send(other), b"")
+        self.assert_untouched(job, 1, pid)
+        ack = will[:8] + will[112:]
+        self.assertEqual(self.send(will), ack)
+        self.await_lost(job)
+        pid = self.await_second_attempt(job)  # it runs in another incarnation
+        for _ in range(3):
+            self.assertEqual(self.send(will), ack)
+        self.assert_untouched(job, 2, pid)
+        self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
+
+
+class OneWayTest(RelayTest):
+    """Node b never reaches node a, which reaches it."""
+
+    def node_args(self, name, *args):
+        args = super().node_args(name, *args)
+        self.relay.is_broken = True
+        return args
+
+    def test_a_will_is_sent_where_membership_says_that_the_maintainer_is(self):
+        job, _, _ = self.start_elsewhere(OBEDIENT)
+        self.relay.passed = ("tcp",)
+        killed = self.kill_b()
+        self.assertLess(self.await_lost(job) - killed, 0.5)
+        self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
+
+
+class GossipTest(RelayTest):
+    """The relay is the address of node a in gossip."""
+
+    def node_args(self, name, *args):
+        self.relay = self.relay or Relay(int(self.address_of("a").rsplit(":", 1)[1]))
+        labels = [] if name == "a" else ["--label", "role=work"]
+        here = self.relay.host_port if name == "a" else self.address_of(name)[len("tcp://"):]
+        return ["node", "--name", name, "--gossip", here, "--listen", self.address_of(name), "--join",
+                self.relay.host_port, "--key", "key", "--state", f"state-{name}", "--json", *labels, *args]
+
+    def test_a_will_comes_over_tcp_or_in_a_datagram_when_the_other_way_is_cut(self):
+        for way in ("tcp", "udp"):
+            with self.subTest(way=way):
+                job, _, _ = self.start_elsewhere(OBEDIENT)
+                self.relay.passed = (way,)
+                killed = self.kill_b()
+                self.assertLess(self.await_lost(job) - killed, 0.5)
+                self.await_second_attempt(job)
+                self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
+
+    def test_late_repeated_and_forged_datagrams_do_no_harm(self):
+        job, _, pid = self.start_elsewhere(OBEDIENT)
+        self.kill_b()
+        wills = self.relay.wills["udp"]
+        harness.wait_until(lambda: len(wills) >= 2, "a will that is repeated")
+        will = wills[0]
+        self.assertEqual(set(wills), {will})
+        ack = will[:8] + will[112:]
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.settimeout(harness.PATIENCE)
+            sender.connect(self.relay.to)
+            for other in (*forged(will), will[:119], will + b"\0", will[:16], will[:5] + b"\2" + will[6:],
+                          will[:15] + b"\1" + will[16:]):
+                sender.send(other)
+            self.assert_untouched(job, 1, pid)
+            for _ in range(2):
+                sender.send(will)
+                self.assertEqual(sender.recv(64), ack)  # and nothing before it
+            self.await_lost(job)
+            pid = self.await_second_attempt(job)
+            for _ in range(3):
+                sender.send(will)
+                self.assertEqual(sender.recv(64), ack)
+        self.assert_untouched(job, 2, pid)
         self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
 
 

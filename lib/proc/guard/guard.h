@@ -59,6 +59,8 @@ struct will_target {
 	uint32_t received;
 	uint8_t ack[TFC__WILL_ACK];
 	bool is_sent, is_acknowledged;
+	uint32_t datagram_pause_ms;
+	uint64_t datagram_at; /* CLOCK_BOOTTIME: of the next datagram */
 };
 
 struct will {
@@ -66,6 +68,7 @@ struct will {
 	struct tfc__will_text text;
 	uint32_t count;
 	struct will_target targets[TFC__WILL_ADDRESSES];
+	int datagrams[2]; /* the sockets for IPv4 and IPv6; -1: none yet */
 };
 
 struct guard {

@@ -1,6 +1,7 @@
 /*
  * The node's last will (proc/will.h): sent when the host is dead and everything that it started has
- * ended. The guard does not know what it sends; it has no keys.
+ * ended, over tcp to each address, and in datagrams where the receiver has a socket for them.
+ * The guard does not know what it sends; it has no keys.
  */
 #include "guard.h"
 
@@ -18,7 +19,7 @@
 #define EVIDENCE_MS 1000 /* until the host is reported dead, and until all children are reaped */
 #define FIRST_MS 100     /* responses are awaited that long before directories are removed */
 #define CONNECTION_MS 1000
-#define PAUSE_MS 50 /* before another connection; doubles up to: */
+#define PAUSE_MS 50 /* before another connection or datagram; doubles up to: */
 #define PAUSE_MAX_MS 1000
 #define LEASE_MS 10000 /* how long the will is sent, unless a lease here was longer */
 
@@ -36,7 +37,9 @@ void will_set_addresses(struct guard *guard, uint32_t count, const void *address
 		return;
 	for (will->count = 0; will->count < count; will->count++) {
 		struct will_target *target = &will->targets[will->count];
-		*target = (struct will_target){.fd = -1, .pause_ms = PAUSE_MS};
+		*target = (struct will_target){.fd = -1,
+					       .pause_ms = PAUSE_MS,
+					       .datagram_pause_ms = PAUSE_MS};
 		memcpy(&target->address,
 		       (const char *)addresses + will->count * sizeof(target->address),
 		       sizeof(target->address));
@@ -69,7 +72,26 @@ static bool will_is_alone(const struct guard *guard)
 	return false;
 }
 
-/* ---- sending */
+/* ---- over tcp */
+
+static uint32_t next_pause(uint32_t pause_ms)
+{
+	return pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
+}
+
+static socklen_t target_sockaddr(const struct tfc__will_address *address,
+				 struct sockaddr_storage *ret_sockaddr)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(address->port)};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
+				  .sin6_port = htons(address->port),
+				  .sin6_scope_id = address->scope};
+	memcpy(&v4.sin_addr, address->ip, sizeof(v4.sin_addr));
+	memcpy(&v6.sin6_addr, address->ip, sizeof(v6.sin6_addr));
+	socklen_t len = address->is_ipv6 ? sizeof(v6) : sizeof(v4);
+	memcpy(ret_sockaddr, address->is_ipv6 ? (const void *)&v6 : &v4, len);
+	return len;
+}
 
 static void target_close(struct will_target *target, uint64_t now)
 {
@@ -79,28 +101,27 @@ static void target_close(struct will_target *target, uint64_t now)
 	target->is_sent = false;
 	target->received = 0;
 	target->at = now + target->pause_ms * TFC__MS;
-	target->pause_ms = target->pause_ms * 2 < PAUSE_MAX_MS ? target->pause_ms * 2
-							       : PAUSE_MAX_MS;
+	target->pause_ms = next_pause(target->pause_ms);
 }
 
 static void target_connect(struct will_target *target, uint64_t now)
 {
-	const struct tfc__will_address *address = &target->address;
-	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(address->port)};
-	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
-				  .sin6_port = htons(address->port),
-				  .sin6_scope_id = address->scope};
-	memcpy(&v4.sin_addr, address->ip, sizeof(v4.sin_addr));
-	memcpy(&v6.sin6_addr, address->ip, sizeof(v6.sin6_addr));
-	const void *to = address->is_ipv6 ? (const void *)&v6 : &v4;
-	target->fd = socket(address->is_ipv6 ? AF_INET6 : AF_INET,
-			    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	struct sockaddr_storage to;
+	socklen_t len = target_sockaddr(&target->address, &to);
+	target->fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (target->fd < 0 ||
-	    (connect(target->fd, to, address->is_ipv6 ? sizeof(v6) : sizeof(v4)) < 0 &&
-	     errno != EINPROGRESS))
+	    (connect(target->fd, (const struct sockaddr *)&to, len) < 0 && errno != EINPROGRESS))
 		target_close(target, now);
 	else
 		target->at = now + CONNECTION_MS * TFC__MS;
+}
+
+static void target_acknowledge(struct will_target *target, const uint8_t ack[TFC__WILL_ACK],
+			       const struct tfc__will_text *text, uint64_t now)
+{
+	target->is_acknowledged = memcmp(ack, text->ack, sizeof(text->ack)) == 0;
+	if (target->is_acknowledged && target->fd >= 0)
+		target_close(target, now);
 }
 
 /* The connection can be written or read, or has failed. */
@@ -123,37 +144,96 @@ static void target_go_on(struct will_target *target, const struct tfc__will_text
 		target_close(target, now);
 	if (target->received < sizeof(target->ack))
 		return;
-	target->is_acknowledged = memcmp(target->ack, text->ack, sizeof(text->ack)) == 0;
-	target_close(target, now);
+	target_acknowledge(target, target->ack, text, now);
+	if (!target->is_acknowledged)
+		target_close(target, now);
 }
 
-/* Connects where that is due, and waits until something happens or `until`. False: all is done. */
+/* ---- in datagrams */
+
+/* The sockets are not connected: an ICMP message about one address does not concern the others. */
+static void target_send_datagram(struct will *will, struct will_target *target, uint64_t now)
+{
+	struct sockaddr_storage to;
+	socklen_t len = target_sockaddr(&target->address, &to);
+	int *fd = &will->datagrams[target->address.is_ipv6 ? 1 : 0];
+	if (*fd < 0)
+		*fd = socket(to.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	sendto(*fd, will->text.message, sizeof(will->text.message), MSG_NOSIGNAL,
+	       (const struct sockaddr *)&to, len);
+	target->datagram_at = now + target->datagram_pause_ms * TFC__MS;
+	target->datagram_pause_ms = next_pause(target->datagram_pause_ms);
+}
+
+static bool target_is_at(const struct will_target *target, const struct sockaddr_storage *from)
+{
+	const struct tfc__will_address *address = &target->address;
+	const struct sockaddr_in *v4 = (const void *)from;
+	const struct sockaddr_in6 *v6 = (const void *)from;
+	if (address->is_ipv6)
+		return from->ss_family == AF_INET6 && ntohs(v6->sin6_port) == address->port &&
+		       memcmp(&v6->sin6_addr, address->ip, sizeof(v6->sin6_addr)) == 0;
+	return from->ss_family == AF_INET && ntohs(v4->sin_port) == address->port &&
+	       memcmp(&v4->sin_addr, address->ip, sizeof(v4->sin_addr)) == 0;
+}
+
+static void will_receive_datagram(struct will *will, int fd, uint64_t now)
+{
+	uint8_t ack[TFC__WILL_ACK + 1]; /* a longer datagram is recognized */
+	struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
+	socklen_t len = sizeof(from);
+	if (recvfrom(fd, ack, sizeof(ack), 0, (struct sockaddr *)&from, &len) != TFC__WILL_ACK)
+		return;
+	for (uint32_t i = 0; i < will->count; i++)
+		if (!will->targets[i].is_acknowledged && target_is_at(&will->targets[i], &from))
+			target_acknowledge(&will->targets[i], ack, &will->text, now);
+}
+
+/* ---- until all have acknowledged it */
+
+/* Sends what is due, and returns when something is due next. */
+static uint64_t target_send(struct will *will, struct will_target *target, uint64_t now)
+{
+	if (target->at <= now) {
+		if (target->fd >= 0)
+			target_close(target, now);
+		else
+			target_connect(target, now);
+	}
+	if (!target->address.has_datagrams)
+		return target->at;
+	if (target->datagram_at <= now)
+		target_send_datagram(will, target, now);
+	return target->at < target->datagram_at ? target->at : target->datagram_at;
+}
+
+/* Sends where that is due, and waits until something happens or `until`. False: all is done. */
 static bool will_send_turn(struct will *will, uint64_t until)
 {
-	struct pollfd fds[TFC__WILL_ADDRESSES];
+	struct pollfd fds[TFC__WILL_ADDRESSES + 2];
 	uint64_t now = tfc__boot_time(), next = until;
 	bool is_missing = false;
 	for (uint32_t i = 0; i < will->count; i++) {
 		struct will_target *target = &will->targets[i];
-		if (!target->is_acknowledged && target->at <= now) {
-			if (target->fd >= 0)
-				target_close(target, now);
-			else
-				target_connect(target, now);
-		}
+		uint64_t at = target->is_acknowledged ? until : target_send(will, target, now);
 		is_missing |= !target->is_acknowledged;
-		if (!target->is_acknowledged && target->at < next)
-			next = target->at;
+		if (at < next)
+			next = at;
 		fds[i] = (struct pollfd){.fd = target->fd,
 					 .events = target->is_sent ? POLLIN : POLLOUT};
 	}
+	for (uint32_t i = 0; i < 2; i++)
+		fds[will->count + i] = (struct pollfd){.fd = will->datagrams[i], .events = POLLIN};
 	if (!is_missing || now >= until)
 		return false;
-	poll(fds, will->count, next > now ? (int)((next - now) / TFC__MS) + 1 : 0);
+	poll(fds, will->count + 2, next > now ? (int)((next - now) / TFC__MS) + 1 : 0);
 	now = tfc__boot_time();
 	for (uint32_t i = 0; i < will->count; i++)
 		if (fds[i].fd >= 0 && fds[i].revents)
 			target_go_on(&will->targets[i], &will->text, now);
+	for (uint32_t i = 0; i < 2; i++)
+		if (fds[will->count + i].revents & POLLIN)
+			will_receive_datagram(will, will->datagrams[i], now);
 	return true;
 }
 
@@ -167,6 +247,7 @@ static void will_send(struct will *will, uint64_t ms)
 void will_open(struct guard *guard)
 {
 	struct will *will = &guard->will;
+	will->datagrams[0] = will->datagrams[1] = -1;
 	will->is_set = will->is_set && will->count && will_host_is_dead() && will_is_alone(guard);
 	if (will->is_set)
 		will_send(will, FIRST_MS);
