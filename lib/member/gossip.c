@@ -240,8 +240,9 @@ static void gossip_on_datagram(struct tfc__datagram_receiver *receiver,
 	tfc__gossip_membership_step(gossip, &event);
 }
 
-/* A member whose process has ended refuses connections: it is down for this node at once. The state
- * machine asks others, too, and decides for all. */
+/* A member whose process has ended refuses connections: it is down for this node at once. One that
+ * only others can reach is suspect for this node. The state machine asks others, too, and decides
+ * for all. */
 static void gossip_on_evidence(struct tfc__member_evidence *evidence,
 			       const struct tfc__member *member, enum tfc__member_observation what)
 {
@@ -254,11 +255,9 @@ static void gossip_on_evidence(struct tfc__member_evidence *evidence,
 	struct tfc__gossip_event event = {.kind = is_received ? TFC__GOSSIP_CONTACT
 							      : TFC__GOSSIP_BROKEN,
 					  .id = row->id};
-	bool was_refused = row->is_refused;
-	row->is_refused = what == TFC__MEMBER_REFUSED || (was_refused && !is_received);
-	if (row->is_refused != was_refused)
-		tfc_membership_set_state(tfc__members_face(gossip->members), row->name,
-					 row->is_refused ? TFC_MEMBER_DOWN : row->state);
+	row->is_refused = what == TFC__MEMBER_REFUSED || (row->is_refused && !is_received);
+	row->is_unreached = what == TFC__MEMBER_UNREACHED || (row->is_unreached && !is_received);
+	tfc__gossip_row_show_state(gossip, row);
 	tfc__gossip_membership_step(gossip, &event);
 }
 

@@ -95,14 +95,21 @@ struct tfc__gossip_row {
 	struct tfc__link link;
 	struct tfc__named named;
 	struct tfc__gossip_id id;
-	uint32_t state;  /* as the state machine has it */
-	bool is_refused; /* nothing listens at its address: it counts as down here */
+	uint32_t state; /* as the state machine has it */
+	/* What this node's connections have shown since the last message from the member: nothing
+	 * listens at its address, so it counts as down here; or it did not respond, so it is at
+	 * most suspect here, although others may reach it. */
+	bool is_refused;
+	bool is_unreached;
 	char name[TFC__GOSSIP_NAME_MAX + 1];
 };
 
 /* The row of that name, or NULL. Borrowed: valid until the next update. */
 struct tfc__gossip_row *tfc__gossip_row_find(struct tfc__gossip_membership *gossip,
 					     const char *name);
+/* Writes the state of the row into the table of members. */
+void tfc__gossip_row_show_state(struct tfc__gossip_membership *gossip,
+				const struct tfc__gossip_row *row);
 /* Writes what has changed of a member into its row and the table of members. */
 void tfc__gossip_rows_update(struct tfc__gossip_membership *gossip,
 			     const struct tfc__gossip_member *member, uint32_t changes);

@@ -91,17 +91,26 @@ static bool find_successor(struct tfc__gossip_membership *gossip, const struct t
 	return false;
 }
 
+void tfc__gossip_row_show_state(struct tfc__gossip_membership *gossip,
+				const struct tfc__gossip_row *row)
+{
+	uint32_t state = row->state;
+	if (row->is_refused)
+		state = TFC_MEMBER_DOWN;
+	else if (row->is_unreached && state == TFC_MEMBER_ALIVE)
+		state = TFC_MEMBER_SUSPECT;
+	tfc_membership_set_state(tfc__members_face(gossip->members), row->name, state);
+}
+
 static void row_show(struct tfc__gossip_membership *gossip, struct tfc__gossip_row *row,
 		     const struct tfc__gossip_member *member)
 {
-	tfc_membership *membership = tfc__members_face(gossip->members);
 	if (!tfc__gossip_is_same_id(&row->id, &member->id) || tfc__gossip_is_gone(member->state))
-		row->is_refused = false;
+		row->is_refused = row->is_unreached = false;
 	row->id = member->id;
 	row->state = member->state;
 	if (table_put(gossip, member) == TFC_OK)
-		tfc_membership_set_state(membership, row->name,
-					 row->is_refused ? TFC_MEMBER_DOWN : member->state);
+		tfc__gossip_row_show_state(gossip, row);
 }
 
 void tfc__gossip_rows_update(struct tfc__gossip_membership *gossip,
@@ -131,7 +140,7 @@ void tfc__gossip_rows_update(struct tfc__gossip_membership *gossip,
 		return;
 	}
 	if (changes & (TFC__GOSSIP_RESTARTED | TFC__GOSSIP_ADDRESS_CHANGED))
-		row->is_refused = false;
+		row->is_refused = row->is_unreached = false;
 	row_show(gossip, row, member);
 }
 

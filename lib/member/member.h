@@ -59,6 +59,7 @@ enum tfc__member_observation {
 	TFC__MEMBER_RECEIVED = 1, /* a message */
 	TFC__MEMBER_BROKEN,       /* its connection has ended */
 	TFC__MEMBER_REFUSED,      /* nothing listens at its address */
+	TFC__MEMBER_UNREACHED,    /* it did not respond in time */
 };
 struct tfc__member_evidence {
 	void (*fn)(struct tfc__member_evidence *evidence, const struct tfc__member *member,
@@ -106,6 +107,9 @@ void tfc__member_info(const struct tfc__member *member, tfc_member_info *ret_inf
 void tfc__members_received(struct tfc__members *members, struct tfc__member *member);
 /* A connection to the member has ended. is_refused: nothing listens at its address. */
 void tfc__members_broken(struct tfc__members *members, struct tfc__member *member, bool is_refused);
+/* The member did not respond in time: to a request, or to a new connection. A backend that reports
+ * states may know from others that it is alive; for this node it is of no use. */
+void tfc__members_unreached(struct tfc__members *members, struct tfc__member *member);
 /* The member has announced that it leaves. */
 void tfc__members_left(struct tfc__members *members, struct tfc__member *member);
 /* The member has reported its own slots, memory, gpus, labels and is_draining. From now on they

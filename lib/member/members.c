@@ -102,6 +102,13 @@ void tfc__members_broken(struct tfc__members *members, struct tfc__member *membe
 	tfc__members_set_state(members, row, row->probe.state);
 }
 
+void tfc__members_unreached(struct tfc__members *members, struct tfc__member *member)
+{
+	struct tfc__member_row *row = tfc__member_row_of(&member->link);
+	if (!is_probed(row)) /* else its silence shows it */
+		report_observation(members, row, TFC__MEMBER_UNREACHED);
+}
+
 void tfc__members_left(struct tfc__members *members, struct tfc__member *member)
 {
 	struct tfc__member_row *row = tfc__member_row_of(&member->link);

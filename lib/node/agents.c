@@ -48,18 +48,26 @@ static void reached_on_connection(struct tfc__observer *watch, const void *event
 		tfc__remote_agent_down(reached->agent);
 }
 
+static void reached_on_unreached(void *user)
+{
+	struct reached *reached = user;
+	tfc__node_peer_unreached(reached->peer);
+}
+
 static struct reached *reached_new(struct tfc__node_agents *agents, struct tfc__node_peer *peer)
 {
+	struct reached *reached = calloc(1, sizeof(*reached));
+	if (!reached)
+		return NULL;
 	const struct tfc__remote_agent_options options = {
 		.self = agents->self,
 		.node = tfc__node_peer_name(peer),
 		.instance = agents->instance,
 		.lease_ms = agents->lease_ms,
 		.bundles = tfc__agent_bundles(agents->agent),
+		.unreached = reached_on_unreached,
+		.user = reached,
 	};
-	struct reached *reached = calloc(1, sizeof(*reached));
-	if (!reached)
-		return NULL;
 	if (tfc__remote_agent_open(agents->ctx, &options, &reached->agent) < 0) {
 		free(reached);
 		return NULL;

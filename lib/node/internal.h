@@ -269,6 +269,8 @@ struct tfc__remote_agent {
 	struct tfc__timer renewal;
 	struct tfc__timer loss; /* the next time at which a job may be certainly lost */
 	struct tfc__bundles *bundles;
+	void (*unreached)(void *user); /* or NULL */
+	void *user;
 	struct tfc__link logs;
 	struct tfc__link jobs;
 	uint64_t last_handle;

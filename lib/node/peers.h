@@ -63,6 +63,8 @@ const char *tfc__node_peer_name(const struct tfc__node_peer *peer);
  * False: it is not known, or not numeric. */
 bool tfc__node_peer_address(const struct tfc__node_peer *peer,
 			    struct tfc__will_address *ret_address);
+/* The member did not respond in time. */
+void tfc__node_peer_unreached(struct tfc__node_peer *peer);
 /* Observes the connection: the event is a const bool *, whether it is up. */
 void tfc__node_peer_watch(struct tfc__node_peer *peer, struct tfc__observer *observer);
 

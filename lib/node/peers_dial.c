@@ -37,6 +37,12 @@ void tfc__node_peer_received(struct tfc__node_peer *peer)
 		tfc__members_received(peer->peers->options.members, peer->member);
 }
 
+void tfc__node_peer_unreached(struct tfc__node_peer *peer)
+{
+	if (peer->member)
+		tfc__members_unreached(peer->peers->options.members, peer->member);
+}
+
 void tfc__node_peer_left(struct tfc__node_peer *peer)
 {
 	peer->has_left = true;
@@ -105,8 +111,12 @@ static void dialed_lost(struct tfc__node_peer *peer, const tfc_error *why)
 	bool was_up = peer->is_up;
 	tfc__node_peer_hang_up(peer);
 	peer->is_up = peer->is_refused = false;
-	if (!peer->callers && peer->member && !peer->has_left && (was_up || is_refusal(why)))
-		tfc__members_broken(peers->options.members, peer->member, !was_up);
+	if (!peer->callers && peer->member && !peer->has_left) {
+		if (was_up || is_refusal(why))
+			tfc__members_broken(peers->options.members, peer->member, !was_up);
+		else
+			tfc__node_peer_unreached(peer);
+	}
 	if (was_up) {
 		tfc__node_peer_report(peer, false);
 		peer->failures = 0;

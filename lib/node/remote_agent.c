@@ -291,6 +291,8 @@ static void on_stamp(void *user, int code, const msgpack_object *result, const t
 		receive_stamp(agent, &stamp);
 	else if (code == TFC_ETIMEDOUT)
 		set_unreachable(agent, true);
+	if (code == TFC_ETIMEDOUT && agent->unreached)
+		agent->unreached(agent->user);
 	set_loss_timer(agent);
 	/* A cut can begin just before a renewal: what the tasks survive is the lease without this
 	 * pause. After a response that is late the lease has no time for a pause. */
@@ -382,6 +384,8 @@ int tfc__remote_agent_open(tfc_ctx *ctx, const struct tfc__remote_agent_options 
 	agent->instance = options->instance;
 	agent->lease_ms = options->lease_ms ? options->lease_ms : TFC__AGENT_LEASE_MS;
 	agent->bundles = options->bundles;
+	agent->unreached = options->unreached;
+	agent->user = options->user;
 	tfc__list_init(&agent->jobs);
 	tfc__list_init(&agent->logs);
 	tfc__timer_init(&agent->renewal, ctx, on_renewal);

@@ -29,6 +29,9 @@ struct tfc__remote_agent_options {
 			    */
 	uint32_t lease_ms; /* 0: TFC__AGENT_LEASE_MS */
 	struct tfc__bundles *bundles; /* where the bundles of its jobs are packed; borrowed */
+	/* The node did not respond to a renewal of the lease. Called in dispatch; or NULL. */
+	void (*unreached)(void *user);
+	void *user;
 };
 
 /* Strings are copied. TFC_OK or TFC_ENOMEM. */

@@ -521,21 +521,42 @@ static void connections_report_who_is_alive(void **state)
 	}
 }
 
+/* Until the member has responded to a probe of gossip once more. */
+static void await_response(struct world *world, const char *name)
+{
+	uint64_t deadline = tfc__now() + 20 * TFC__SECOND;
+	uint64_t before, received_at, rtt;
+	assert_true(tfc__gossip_membership_contact(world->nodes[0].gossip, name, &before, &rtt));
+	for (received_at = before; received_at <= before;) {
+		await_turn(world, deadline);
+		tfc__gossip_membership_contact(world->nodes[0].gossip, name, &received_at, &rtt);
+	}
+}
+
 /* A connection may break though the node is well: the others decide. */
 static void a_broken_connection_makes_no_member_of_gossip_suspect(void **state)
 {
 	struct world world;
 	begin(&world, &backends[2], two, 2);
-	uint64_t received_at = 0, before, rtt;
-	assert_true(tfc__gossip_membership_contact(world.nodes[0].gossip, "b", &before, &rtt));
 	tfc__members_broken(world.members, find(&world, "b"), false);
-	uint64_t deadline = tfc__now() + 20 * TFC__SECOND;
-	while (received_at <= before) { /* it is probed, and responds */
-		await_turn(&world, deadline);
-		tfc__gossip_membership_contact(world.nodes[0].gossip, "b", &received_at, &rtt);
-	}
+	await_response(&world, "b"); /* it is probed */
 	assert_int_equal(world.reported_count, 0);
 	assert_int_equal(find(&world, "b")->state, TFC_MEMBER_ALIVE);
+	end(&world);
+}
+
+/* Others may reach a member that this node cannot reach: here it is suspect, and gets no tasks. */
+static void a_member_of_gossip_that_this_node_cannot_reach_is_suspect_here(void **state)
+{
+	struct world world;
+	begin(&world, &backends[2], two, 2);
+	tfc__members_unreached(world.members, find(&world, "b"));
+	AWAIT(&world, "~b suspect");
+	for (int i = 0; i < 5; i++)
+		await_response(&world, "b"); /* over udp: that is not enough */
+	assert_int_equal(find(&world, "b")->state, TFC_MEMBER_SUSPECT);
+	tfc__members_received(world.members, find(&world, "b"));
+	AWAIT(&world, "~b alive");
 	end(&world);
 }
 
@@ -689,6 +710,7 @@ int main(void)
 			a_member_that_refuses_connections_is_down_until_it_is_received_from),
 		cmocka_unit_test(connections_report_who_is_alive),
 		cmocka_unit_test(a_broken_connection_makes_no_member_of_gossip_suspect),
+		cmocka_unit_test(a_member_of_gossip_that_this_node_cannot_reach_is_suspect_here),
 		cmocka_unit_test(what_a_node_says_of_itself_counts),
 		cmocka_unit_test(a_host_learns_what_is_wrong),
 		cmocka_unit_test(a_backend_that_cannot_start_says_why),
