@@ -80,7 +80,7 @@ void tfc__removals_close(struct tfc__agent *agent)
  *
  * They remain when host and guard are killed together. The agent removes, one after another, those
  * whose lock it gets. A directory without a lock is left alone, because it may be of a version
- * before 0.3; an unfinished one (proc/dir_lock.h) is removed.
+ * before 0.3; an unfinished one (proc/dir_lock.h) is removed, at once.
  */
 
 int tfc__stale_dirs_note(struct tfc__agent *agent, const char *dir)
@@ -129,8 +129,7 @@ int tfc__stale_dirs_find(struct tfc__agent *agent, const char *parent)
 /* Acquires the lock of a directory that may be removed; -1: it may not. */
 static int acquire_dir_lock(const struct tfc__agent *agent, const char *dir)
 {
-	int lock = strcmp(dir, agent->run_dir) == 0 ? -1
-						    : tfc__dir_lock_open(dir, is_fresh_dir(dir));
+	int lock = strcmp(dir, agent->run_dir) == 0 ? -1 : tfc__dir_lock_open(dir, false);
 	if (lock >= 0 && !tfc__dir_lock_acquire(lock)) {
 		close(lock);
 		lock = -1;
@@ -144,8 +143,12 @@ void tfc__stale_dirs_remove(struct tfc__agent *agent)
 	while (!agent->is_removing_stale && dirs->count) {
 		char *dir = dirs->items[--dirs->count];
 		dirs->items[dirs->count] = NULL;
-		int lock = acquire_dir_lock(agent, dir);
-		if (lock >= 0) {
+		bool is_fresh = is_fresh_dir(dir);
+		int lock = is_fresh ? -1 : acquire_dir_lock(agent, dir);
+		if (is_fresh) {
+			/* It is all but empty, and its creator may depend on the removal. */
+			tfc__fresh_dir_remove(dir);
+		} else if (lock >= 0) {
 			agent->is_removing_stale = tfc__removal_begin(agent, dir, lock) == TFC_OK;
 			tfc__log(agent->ctx, TFC_LOG_INFO, "agent", "",
 				 agent->is_removing_stale

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 #define FLAGS (O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC)
 
 static int dir_lock_set(int fd, short type)
@@ -63,4 +65,14 @@ int tfc__dir_lock_share(int fd)
 bool tfc__dir_lock_acquire(int fd)
 {
 	return dir_lock_set(fd, F_WRLCK) == 0;
+}
+
+int tfc__fresh_dir_remove(const char *path)
+{
+	int lock = tfc__dir_lock_open(path, true);
+	if (lock < 0 || !tfc__dir_lock_acquire(lock))
+		return dir_lock_close_failed(lock);
+	int code = tfc__remove_tree_last(path, TFC__DIR_LOCK);
+	dir_lock_close_failed(lock);
+	return code;
 }

@@ -10,9 +10,9 @@
  * that the next process can recognize.
  *
  * A new directory has another name (TFC__FRESH_DIR_PREFIX) until its creator shares the lock. A
- * process that finds a directory with that name creates the lock if there is none, and may remove
- * the directory once it has the lock. A creator that finds its directory removed this way starts
- * again with another.
+ * process that finds a directory with that name creates the lock if there is none, and removes the
+ * directory at once when it gets the lock. A creator that finds its lock made by another process
+ * starts again with another directory, and removes the first one unless the other process does.
  */
 #ifndef TFC_PROC_DIR_LOCK_H
 #define TFC_PROC_DIR_LOCK_H
@@ -45,5 +45,9 @@ int tfc__dir_lock_share(int fd);
  * closed.
  */
 bool tfc__dir_lock_acquire(int fd);
+
+/* Removes a new directory that has no user. Returns 0, or -1 and errno (EAGAIN: another process has
+ * the lock). */
+int tfc__fresh_dir_remove(const char *dir);
 
 #endif

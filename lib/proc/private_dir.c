@@ -92,12 +92,14 @@ static int private_dir_make_locked(struct tfc__private_dir *dir, const char *par
 	do {
 		code = tfc__make_private_dir(parent, TFC__FRESH_DIR_PREFIX, component, error,
 					     &fresh);
-		if (code == TFC_OK) {
-			code = private_dir_lock_fresh(dir, parent, fresh, component, error);
-			free(fresh);
-		}
-		if (code == 1)
+		if (code < 0)
+			break;
+		code = private_dir_lock_fresh(dir, parent, fresh, component, error);
+		if (code == 1) {
 			private_dir_close_path(dir);
+			tfc__fresh_dir_remove(fresh); /* the other process may have ended */
+		}
+		free(fresh);
 	} while (code == 1);
 	return code;
 }

@@ -303,6 +303,42 @@ static void a_maker_that_comes_too_late_begins_anew(void **state)
 	assert_int_equal(tfc__remove_tree(dir), 0);
 }
 
+/* A second node with the same temporary directory begins and ends. */
+static void open_and_end_another(int dir)
+{
+	char path[LEAKS_PATH * 2];
+	struct agent_run other;
+	name_of(dir, path);
+	*strrchr(path, '/') = '\0';
+	assert_int_equal(agent_run_open(&other, NULL, path), 0);
+	agent_run_end(&other);
+}
+
+/* As one that removes what nobody makes any more, and is killed. */
+static void make_lock_and_die(int dir)
+{
+	char path[LEAKS_PATH * 2];
+	name_of(dir, path);
+	int lock = tfc__dir_lock_open(path, true);
+	assert_true(lock >= 0);
+	close(lock);
+}
+
+static void a_directory_that_two_nodes_give_up_is_removed(void **state)
+{
+	static void (*const others[])(int dir) = {open_and_end_another, make_lock_and_die};
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		char dir[LEAKS_PATH];
+		struct agent_run run;
+		leaks_make_dir(dir);
+		on_lock_made = others[i];
+		assert_int_equal(agent_run_open(&run, NULL, dir), 0);
+		agent_run_end(&run);
+		assert_int_equal(folder_count(dir, "tfc-"), 0);
+		assert_int_equal(rmdir(dir), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -315,6 +351,7 @@ int main(void)
 		cmocka_unit_test(a_directory_in_use_is_not_removed),
 		cmocka_unit_test(a_directory_whose_maker_died_is_removed_by_any_later_run),
 		cmocka_unit_test(a_maker_that_comes_too_late_begins_anew),
+		cmocka_unit_test(a_directory_that_two_nodes_give_up_is_removed),
 	};
 	return cmocka_run_group_tests_name("node_private_dirs", tests, NULL, NULL);
 }
