@@ -1,4 +1,6 @@
 """What a job waits for is said at once, by those that follow it and by those that ask."""
+import datetime
+import json
 import re
 import signal
 
@@ -55,6 +57,60 @@ class NodesTest(clients_test.ClientsTest):
         self.assertRegex(described["text"], f"^{BACK}$")
         self.assertEqual(described["restarts"], 0)
         self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
+
+    def test_a_node_is_unreachable_since_its_last_sign_of_life(self):
+        job = self.start_job("echo here; exec sleep 600", "--worker", "2")
+        self.await_ready(job, 2)
+        run = self.begin("attach", job, "--json")
+        before = datetime.datetime.now(datetime.timezone.utc)
+        self.nodes["b"].process.send_signal(signal.SIGSTOP)
+        stopped = datetime.datetime.now(datetime.timezone.utc)
+        try:
+            run.await_output(f'"text":"{UNREACHABLE}"')
+            task = self.tasks(job)["b"]
+            since = datetime.datetime.fromisoformat(task["unreachable_since"].replace("Z", "+00:00"))
+            # A lease is 10 s and is renewed ten times in it.
+            self.assertGreater(since, before - datetime.timedelta(seconds=2))
+            self.assertLess(since, stopped + datetime.timedelta(seconds=0.1))
+            self.assertIn(f"since {since:%H:%M:%S} UTC", self.describe(job)["text"])
+            # What `describe` shows is the age of that moment.
+            shown = re.search(r"node unreachable for (\d+)s", self.ask("describe", job).out.decode())
+            age = (datetime.datetime.now(datetime.timezone.utc) - since).total_seconds()
+            self.assertTrue(age - 2 <= int(shown[1]) <= age, (shown[0], age))
+            # Until the tasks of the node are lost; then its state is "lost", and the node may be down.
+            run.await_output('"state":"lost".*"node":"b"')
+            self.assertNotIn("unreachable_since", json.dumps(self.describe(job)))
+        finally:
+            self.nodes["b"].process.send_signal(signal.SIGCONT)
+        self.ask("stop", job, "--kill", "--wait")
+
+    def test_who_attaches_later_is_told_what_is_so_now(self):
+        job = self.start_job("echo here; exec sleep 600", "--worker", "2")
+        self.await_ready(job, 2)
+        first = self.begin("attach", job)
+        first.await_output("here(.|\n)*here")
+        self.nodes["b"].process.send_signal(signal.SIGSTOP)
+        try:
+            first.await_output(UNREACHABLE, "err")
+            late = [self.begin("attach", job), self.begin("logs", "-f", job)]
+            for run in late:
+                run.await_output(f"^tfc_run: {UNREACHABLE}\n$", "err")
+        finally:
+            self.nodes["b"].process.send_signal(signal.SIGCONT)
+        for run in late:
+            run.await_output(f"\ntfc_run: {BACK}\n$", "err")
+        now = self.begin("attach", job)
+        now.await_output(f"^tfc_run: {BACK}\n$", "err")
+        now.await_output("here(.|\n)*here")
+        events = self.begin("attach", job, "--json")
+        events.await_output(f'{UNREACHABLE}(.|\n)*{BACK}')  # the whole history
+        self.ask("stop", job, "--kill", "--wait")
+        for run in late + [now]:
+            self.assertEqual(len(re.findall("unreachable since", run.end().err.decode())), run in late)
+        ended = self.ask("attach", job)
+        self.assertNotIn("unreachable", ended.err.decode())
+        self.assertEqual(len(re.findall("here", ended.out.decode())), 2)
+        self.assertEqual(self.ask("logs", job).err, b"")
 
     def test_a_node_that_connects_is_not_called_unreachable(self):
         """The maintaining node begins again and queries the node of a task, which is not connected yet."""
