@@ -7,6 +7,7 @@ import math
 import os
 import random
 import secrets
+import select
 import shutil
 import signal
 import statistics
@@ -355,8 +356,12 @@ class Gossip(Cluster):
 def wait_until_ended(pids):
     """Guards end their tasks and themselves when their node has ended."""
     until = time.monotonic() + PATIENCE
-    while any(comm(pid).startswith("tfc-") for pid in pids) and time.monotonic() < until:
-        time.sleep(.01)
+    for pid in pids:
+        if comm(pid).startswith("tfc-"):
+            with contextlib.suppress(ProcessLookupError):
+                pidfd = os.pidfd_open(pid)
+                select.select([pidfd], [], [], max(until - time.monotonic(), 0))
+                os.close(pidfd)
 
 
 def await_line(process, condition):

@@ -305,11 +305,10 @@ class Round:
 
     def prove_nothing_is_left(self):
         end = self.began + BOUND
-        while self.leftovers():
+        while pids := self.leftovers():
             if time.monotonic() > end:
-                raise Failure("processes are left: " +
-                              "; ".join(describe(pid) for pid in self.leftovers()))
-            time.sleep(0.005)  # they are nobody's children: of their ends there is no event
+                raise Failure("processes are left: " + "; ".join(describe(pid) for pid in pids))
+            harness.await_end(pids[0], end)
         self.took = time.monotonic() - self.began
         sockets = bound_sockets(self.first, self.last)
         if sockets:

@@ -19,7 +19,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "lib"))
-from orphans import children
+from orphans import await_end, children
 
 TFC_RUN = os.environ["TFC_RUN"]
 PATIENCE = float(os.environ.get("TFC_TEST_PATIENCE", "60"))  # seconds until something awaited counts as never coming
@@ -44,13 +44,10 @@ def await_no_children():
     until the disk has taken what the node left to it, however slow that is."""
     end = time.monotonic() + PATIENCE
     while pids := children():
-        left = end - time.monotonic()
-        if left <= 0:
+        if time.monotonic() > end:
             names = [pathlib.Path(f"/proc/{pid}/comm").read_text().strip() for pid in pids]
             raise AssertionError(f"these processes never ended: {names}")
-        pidfd = os.pidfd_open(pids[0])  # it is there until children() reaps it
-        select.select([pidfd], [], [], left)
-        os.close(pidfd)
+        await_end(pids[0], end)
 
 
 def is_bindable(port, reuse=False):
