@@ -20,7 +20,7 @@ enum gossip_field {
 };
 
 static const uint8_t gossip_layout[][8] = {
-	[TFC__GOSSIP_PING] = {FIELD_SEQ, FIELD_ID},
+	[TFC__GOSSIP_PING] = {FIELD_SEQ},
 	[TFC__GOSSIP_ACK] = {FIELD_SEQ},
 	[TFC__GOSSIP_NACK] = {FIELD_SEQ},
 	[TFC__GOSSIP_PING_REQ] = {FIELD_SEQ, FIELD_ID, FIELD_ADDRESS},

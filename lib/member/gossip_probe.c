@@ -25,7 +25,7 @@ static void gossip_add_ping(struct tfc__gossip *g, const struct gossip_peer *tar
 		tfc__gossip_peer_update(target, &m);
 		tfc__gossip_frame_add(g, &m);
 	}
-	m = (struct tfc__gossip_message){.type = TFC__GOSSIP_PING, .seq = seq, .id = target->id};
+	m = (struct tfc__gossip_message){.type = TFC__GOSSIP_PING, .seq = seq};
 	tfc__gossip_frame_add(g, &m);
 }
 
@@ -49,7 +49,7 @@ static void gossip_ask_others(struct tfc__gossip *g, struct gossip_probe *probe)
 			helpers[count++] = helper;
 	}
 	struct tfc__gossip_message m = {.type = TFC__GOSSIP_PING_REQ,
-					.seq = probe->seq,
+					.seq = probe->seq + 1,
 					.id = probe->target->id,
 					.address = probe->target->address};
 	for (uint32_t i = 0; i < count; i++) {
@@ -64,10 +64,11 @@ static void gossip_probe_start(struct tfc__gossip *g, struct gossip_probe *probe
 			       struct gossip_peer *target)
 {
 	uint64_t length = g->options.interval_ns * (g->awareness + 1);
+	g->seq += 2;
 	*probe = (struct gossip_probe){
 		.stage = GOSSIP_STAGE_DIRECT,
 		.target = target,
-		.seq = ++g->seq,
+		.seq = g->seq - 1,
 		.begin = g->now,
 		.next_at = g->now + length * 2 / 5,
 		.end_at = g->now + length,
@@ -175,7 +176,7 @@ void tfc__gossip_ping_for(struct tfc__gossip *g, const struct tfc__gossip_messag
 		.asked_by = *from,
 		.deadline = g->now + g->options.interval_ns * 2 / 5,
 	};
-	struct tfc__gossip_message m = {.type = TFC__GOSSIP_PING, .seq = g->seq, .id = request->id};
+	struct tfc__gossip_message m = {.type = TFC__GOSSIP_PING, .seq = g->seq};
 	tfc__gossip_frame_begin(g, g->options.datagram_max);
 	tfc__gossip_frame_add(g, &m);
 	tfc__gossip_frame_send(g, &request->address, true);
@@ -225,14 +226,15 @@ void tfc__gossip_ack(struct tfc__gossip *g, uint32_t seq, const struct tfc__goss
 {
 	for (uint32_t i = 0; i < GOSSIP_PROBES; i++) {
 		struct gossip_probe *probe = &g->probes[i];
-		if (!probe->stage || probe->seq != seq)
-			continue;
 		struct gossip_peer *target = probe->target;
-		if (tfc__gossip_id_equal(sender, &target->id)) {
+		if (!probe->stage || (seq != probe->seq && seq != probe->seq + 1))
+			continue;
+		bool is_asked = seq == probe->seq + 1 && probe->nacks_expected;
+		if (seq == probe->seq && tfc__gossip_id_equal(sender, &target->id)) {
 			gossip_measure(target, g->now - probe->begin);
 			target->received_at = g->now;
-		} else if (probe->stage == GOSSIP_STAGE_DIRECT) {
-			return; /* nobody was asked yet */
+		} else if (!is_asked) {
+			return; /* another node is at the target's address, or nobody was asked */
 		}
 		gossip_probe_end(g, probe);
 		return;
@@ -251,7 +253,7 @@ void tfc__gossip_nack(struct tfc__gossip *g, uint32_t seq)
 {
 	for (uint32_t i = 0; i < GOSSIP_PROBES; i++) {
 		struct gossip_probe *probe = &g->probes[i];
-		if (probe->stage && probe->seq == seq && probe->nacks < probe->nacks_expected)
+		if (probe->stage && probe->seq + 1 == seq && probe->nacks < probe->nacks_expected)
 			probe->nacks++;
 	}
 }

@@ -64,7 +64,7 @@ enum gossip_stage {
 struct gossip_probe {
 	enum gossip_stage stage;
 	struct gossip_peer *target;
-	uint32_t seq;
+	uint32_t seq; /* of its pings, which only the target may ack; of its requests: one more */
 	uint32_t nacks_expected, nacks;
 	uint64_t begin;
 	uint64_t next_at; /* end of the stage */

@@ -159,7 +159,7 @@ static void gossip_read_frame(struct tfc__gossip *g, const struct tfc__gossip_ev
 			ret_content->range = m;
 		else if (m.type == TFC__GOSSIP_PING || m.type == TFC__GOSSIP_ACK) {
 			ret_content->seq = m.seq;
-			ret_content->is_ping |= tfc__gossip_id_equal(&m.id, &g->self->id);
+			ret_content->is_ping |= m.type == TFC__GOSSIP_PING;
 			ret_content->is_ack |= m.type == TFC__GOSSIP_ACK;
 		} else if (m.type >= TFC__GOSSIP_RECORD && m.type <= TFC__GOSSIP_LEFT)
 			gossip_sync_record(g, &m, &origin);

@@ -9,7 +9,7 @@
 
 #define LABEL "tfcluster sealed datagram 1"
 
-enum { MAGIC_SIZE = 4, NONCE_AT = 12, INNER = 32, TAG = 16, SENDER_BUCKETS = 1024 };
+enum { MAGIC_SIZE = 4, NONCE_AT = 12, RANDOM_SIZE = 8, TAG = 16, SENDER_BUCKETS = 1024 };
 
 /* The numbers received from one start of a sender. */
 struct window {
@@ -75,20 +75,23 @@ static uint64_t read_number(const uint8_t *at, int size)
 	return number;
 }
 
-static void write_sender(uint8_t *at, const struct tfc__sealed_sender *sender)
+static void write_nonce(uint8_t *at, const struct tfc__sealed_sender *sender)
 {
-	memcpy(at, sender->id, TFC__SEALED_ID_SIZE);
-	write_number(at + 16, sender->generation, 4);
-	write_number(at + 20, sender->instance, 4);
-	write_number(at + 24, sender->number, 8);
+	randombytes_buf(at, RANDOM_SIZE);
+	write_number(at + 8, sender->generation, 4);
+	write_number(at + 12, sender->instance, 4);
+	write_number(at + 16, sender->number, 8);
 }
 
-static void read_sender(const uint8_t *at, struct tfc__sealed_sender *ret_sender)
+static struct tfc__sealed_sender read_sender(const uint8_t *nonce, const uint8_t *id)
 {
-	memcpy(ret_sender->id, at, TFC__SEALED_ID_SIZE);
-	ret_sender->generation = (uint32_t)read_number(at + 16, 4);
-	ret_sender->instance = (uint32_t)read_number(at + 20, 4);
-	ret_sender->number = read_number(at + 24, 8);
+	struct tfc__sealed_sender sender = {
+		.generation = (uint32_t)read_number(nonce + 8, 4),
+		.instance = (uint32_t)read_number(nonce + 12, 4),
+		.number = read_number(nonce + 16, 8),
+	};
+	memcpy(sender.id, id, sizeof(sender.id));
+	return sender;
 }
 
 /* ---- windows */
@@ -195,14 +198,14 @@ void tfc__seal(struct tfc__sealing *sealing, const void *text, size_t len, uint8
 	memset(ret_bytes + MAGIC_SIZE, 0, TFC__KEY_ID_SIZE);
 	if (key)
 		memcpy(ret_bytes + MAGIC_SIZE, key->id, TFC__KEY_ID_SIZE);
-	randombytes_buf(ret_bytes + NONCE_AT, TFC__SEALED_HEAD - NONCE_AT);
 	sealing->self.number++;
-	write_sender(inner, &sealing->self);
+	write_nonce(ret_bytes + NONCE_AT, &sealing->self);
+	memcpy(inner, sealing->self.id, TFC__SEALED_ID_SIZE);
 	if (len)
-		memcpy(inner + INNER, text, len);
-	crypto_aead_xchacha20poly1305_ietf_encrypt(inner, NULL, inner, INNER + len, ret_bytes,
-						   TFC__SEALED_HEAD, NULL, ret_bytes + NONCE_AT,
-						   secret);
+		memcpy(inner + TFC__SEALED_ID_SIZE, text, len);
+	crypto_aead_xchacha20poly1305_ietf_encrypt(inner, NULL, inner, TFC__SEALED_ID_SIZE + len,
+						   ret_bytes, TFC__SEALED_HEAD, NULL,
+						   ret_bytes + NONCE_AT, secret);
 	sodium_memzero(secret, sizeof(secret));
 }
 
@@ -210,7 +213,6 @@ int tfc__unseal(struct tfc__sealing *sealing, const uint8_t *bytes, size_t len, 
 		struct tfc__sealed_sender *ret_sender)
 {
 	uint8_t secret[32];
-	struct tfc__sealed_sender sender;
 	if (len < TFC__SEALED_OVERHEAD || memcmp(bytes, sealing->magic, MAGIC_SIZE) != 0)
 		return TFC_EPARSE;
 	if (!derive_key_of(sealing, bytes + MAGIC_SIZE, secret))
@@ -223,8 +225,8 @@ int tfc__unseal(struct tfc__sealing *sealing, const uint8_t *bytes, size_t len, 
 	sodium_memzero(secret, sizeof(secret));
 	if (result != 0)
 		return TFC_EACCES;
-	read_sender(ret_text, &sender);
-	memmove(ret_text, ret_text + INNER, len - TFC__SEALED_OVERHEAD);
+	struct tfc__sealed_sender sender = read_sender(bytes + NONCE_AT, ret_text);
+	memmove(ret_text, ret_text + TFC__SEALED_ID_SIZE, len - TFC__SEALED_OVERHEAD);
 	int code = check_sender(sealing, &sender);
 	if (code == TFC_OK || code == TFC_EEXIST)
 		*ret_sender = sender;

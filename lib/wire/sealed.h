@@ -4,13 +4,18 @@
  *
  *      0   4  magic, which ends with the version
  *      4   8  id of the node key
- *     12  24  nonce, random
- *     36  16  sender: node id (first 16 bytes of BLAKE2b-256 over the public key)   \
- *     52   4  generation: grows with each start of the sender                        | encrypted
- *     56   4  instance: random, for each start of the sender                         |
- *     60   8  number: 1 for the sender's first datagram, to any receiver; then one more |
- *     68   n  text                                                                  /
- *     68+n 16 tag
+ *     12   8  random
+ *     20   4  generation: grows with each start of the sender
+ *     24   4  instance: random, for each start of the sender
+ *     28   8  number: 1 for the sender's first datagram, to any receiver; then one more
+ *     36  16  sender: node id (first 16 bytes of BLAKE2b-256 over the public key)   \ encrypted
+ *     52   n  text                                                                  /
+ *     52+n 16 tag
+ *
+ * The nonce is the 24 bytes from 12 on. One start of a sender never repeats it: the number differs.
+ * Two starts, two nodes, and two copies of a machine that continue from one snapshot of its memory
+ * differ in the random bytes: with one number, generation and instance, 2^-64 for each pair of
+ * datagrams.
  *
  * The text does not repeat the sender. The first 36 bytes are the associated data. The key is
  * BLAKE2b-256 over the label "tfcluster sealed datagram 1" and the magic, keyed with the node key:
@@ -32,7 +37,7 @@
 enum {
 	TFC__SEALED_ID_SIZE = 16,
 	TFC__SEALED_HEAD = 36,
-	TFC__SEALED_OVERHEAD = TFC__SEALED_HEAD + 32 + 16, /* bytes that are not text */
+	TFC__SEALED_OVERHEAD = TFC__SEALED_HEAD + 16 + 16, /* bytes that are not text */
 	TFC__SEALED_SENDERS = 16384,                       /* the most windows */
 	TFC__SEALED_WINDOW = 256,                          /* datagrams by which one may be late */
 };

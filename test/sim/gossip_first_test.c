@@ -228,6 +228,28 @@ static void who_is_asked_in_vain_sends_a_nack(void **state)
 	gossip_sim_free(s);
 }
 
+/* A ping does not name whom it is for; the ack is its sender's. */
+static void another_node_at_the_address_of_a_dead_one_does_not_ack_for_it(void **state)
+{
+	(void)state;
+	struct gossip_sim *s = new_world(5, 5);
+	struct tfc__gossip_id old = gossip_sim_id(2), other = gossip_sim_id(77);
+	gossip_sim_kill(s, 2, false);
+	gossip_sim_disguise(s, 2, &other, NULL, "other", false);
+	gossip_sim_start(s, 2, 0);
+	gossip_sim_run(s, 30 * GS_SECOND);
+	for (uint32_t i = 0; i < 5; i++) {
+		struct tfc__gossip_member m;
+		if (i == 2)
+			continue;
+		assert_true(tfc__gossip_find(gossip_sim_core(s, i), &old, &m));
+		assert_int_equal(m.state, TFC_MEMBER_DOWN);
+		assert_true(tfc__gossip_find(gossip_sim_core(s, i), &other, &m));
+		assert_int_equal(m.state, TFC_MEMBER_ALIVE);
+	}
+	gossip_sim_free(s);
+}
+
 /* ---- two of one */
 
 static void a_restored_state_gets_a_higher_generation(void **state)
@@ -330,6 +352,7 @@ int main(void)
 		cmocka_unit_test(what_was_received_over_a_connection_ends_a_probe),
 		cmocka_unit_test(nobody_at_the_seed_is_reported),
 		cmocka_unit_test(who_is_asked_in_vain_sends_a_nack),
+		cmocka_unit_test(another_node_at_the_address_of_a_dead_one_does_not_ack_for_it),
 		cmocka_unit_test(a_restored_state_gets_a_higher_generation),
 		cmocka_unit_test(of_two_with_one_key_the_higher_generation_stays),
 		cmocka_unit_test(of_two_with_one_key_and_generation_one_stays),

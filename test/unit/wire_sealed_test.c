@@ -139,11 +139,25 @@ static void bytes_are_as_documented(void **state)
 								    first.len - 36, first.bytes, 36,
 								    first.bytes + 12, secret),
 			 0);
-	assert_int_equal(len, 32 + 5);
+	assert_memory_equal(first.bytes + 20, "\1\2\3\4", 4);
+	assert_memory_equal(first.bytes + 28, "\0\0\0\0\0\0\0\1", 8);
+	assert_int_equal(len, 16 + 5);
 	assert_memory_equal(plain, id_a, 16);
-	assert_memory_equal(plain + 16, "\1\2\3\4", 4);
-	assert_memory_equal(plain + 24, "\0\0\0\0\0\0\0\1", 8);
-	assert_memory_equal(plain + 32, "hello", 5);
+	assert_memory_equal(plain + 16, "hello", 5);
+}
+
+/* What a copy of the whole process would send again. */
+static void nonce_of_one_number_differs_between_copies(void **state)
+{
+	const struct tfc__keyring *ring = ring_of(old_key, NULL);
+	struct tfc__sealing *a = sealing_of(ring, id_a, 1), *b = sealing_of(ring, id_a, 1);
+	struct datagram first = seal(a, "x"), second = seal(b, "x");
+	assert_memory_not_equal(first.bytes + 12, second.bytes + 12, 8); /* random */
+	assert_memory_equal(first.bytes + 20, second.bytes + 20, 4);     /* generation */
+	assert_memory_not_equal(first.bytes + 24, second.bytes + 24, 4); /* instance */
+	assert_memory_equal(first.bytes + 28, second.bytes + 28, 8);     /* number */
+	struct datagram next = seal(a, "x");
+	assert_memory_not_equal(first.bytes + 12, next.bytes + 12, 8);
 }
 
 static void text_and_sender_arrive(void **state)
@@ -322,6 +336,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(primitive_has_the_vector_of_the_draft),
 		TEST(bytes_are_as_documented),
+		TEST(nonce_of_one_number_differs_between_copies),
 		TEST(text_and_sender_arrive),
 		TEST(any_flipped_bit_is_noticed),
 		TEST(any_cut_or_added_byte_is_noticed),
