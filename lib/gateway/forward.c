@@ -8,8 +8,7 @@
 #include "gateway/request_params.h"
 #include "gateway/search.h"
 
-#define PATIENCE_MS 600000 /* for an unreachable member, until it returns or is down */
-#define WINDOW 2           /* items of a subscription, buffered here for each client */
+#define WINDOW 2 /* items of a subscription, buffered here for each client */
 
 /* ---- a request about one job */
 
@@ -216,7 +215,7 @@ void tfc__forwarder_init(struct tfc__forwarder *forwarder)
 	forwarder->route = (struct tfc__route){
 		.find = routing_begin,
 		.cancel = routing_cancel,
-		.patience_ms = PATIENCE_MS,
+		.patience_ms = TFC__RECONNECT_MS,
 		.window = WINDOW,
 		.is_forwarded = true,
 	};

@@ -41,6 +41,7 @@ struct tfc__request_params {
 	 * sent */
 	int (*reserve)(void *user, size_t bytes, tfc_error *error);
 	const char *client_key; /* SUBMIT: client key or NULL. SUBSCRIBE: cursor or NULL */
+	uint32_t patience_ms;   /* SUBSCRIBE: how long a lost job is waited for; 0: default */
 	uint32_t interrupt_ms;  /* STOP */
 	bool is_kill;           /* STOP */
 	bool is_environ;        /* SPEC: all variables of the framework, not TF_CONFIG */

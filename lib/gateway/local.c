@@ -427,8 +427,11 @@ int tfc__gateway_follow(tfc_gateway *gateway, const struct tfc__request_params *
 	if ((code != TFC_ENOENT && code != TFC_EPARSE) ||
 	    !tfc__gateway_has_members(&forwarder->members) || params->is_forwarded)
 		return code;
-	return tfc__remote_subscribe(gateway->ctx, &gateway->subs, &forwarder->route, params->job,
+	code = tfc__remote_subscribe(gateway->ctx, &gateway->subs, &forwarder->route, params->job,
 				     &options, is_bare, fn, user, error, ret_sub);
+	if (code == TFC_OK && params->patience_ms)
+		tfc__remote_sub_set_patience(*ret_sub, params->patience_ms);
+	return code;
 }
 
 static int local_gateway_subscribe(tfc_gateway *gateway, const char *job,

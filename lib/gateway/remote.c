@@ -28,7 +28,6 @@
 #include "job/job.h"
 #include "transport/peer.h"
 
-#define RECONNECT_MS 300000
 #define DELAY_FIRST (100 * TFC__MS)
 #define DELAY_MAX (2 * TFC__SECOND)
 #define ROUNDS_MAX 6 /* over all addresses, for one request after the connection was lost */
@@ -526,7 +525,7 @@ int tfc__remote_gateway_new(tfc_ctx *ctx, const tfc_gateway_options *options, tf
 	gateway->heartbeat.is_needed = heartbeat_is_needed;
 	gateway->heartbeat.changed = heartbeat_on_change;
 	gateway->connect_ms = options->connect_ms;
-	gateway->reconnect_ms = options->reconnect_ms ? options->reconnect_ms : RECONNECT_MS;
+	gateway->reconnect_ms = options->reconnect_ms ? options->reconnect_ms : TFC__RECONNECT_MS;
 	gateway->homes.ctx = ctx;
 	gateway->homes.patience_ms = gateway->reconnect_ms;
 	gateway->homes.send = retry_submit;

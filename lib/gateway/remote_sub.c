@@ -29,6 +29,7 @@ struct tfc__remote_sub {
 	bool is_bare;
 	bool is_finding;
 	struct tfc__rpc_call *call;
+	struct tfc__rpc *rpc; /* of the call */
 	struct tfc__received_items items;
 	char id[17];             /* of the job; "": not known yet */
 	struct tfc__place place; /* position: the initial cursor and everything reported since */
@@ -36,10 +37,11 @@ struct tfc__remote_sub {
 	struct tfc__watch_position position; /* in place of `place`: of a watch */
 	struct tfc__timer retry;
 	uint64_t delay;
+	uint32_t patience_ms; /* 0: as the route says */
 	struct tfc__remote_wait wait;
 	bool wants_reconnects;
 	bool is_established; /* items arrive again */
-	bool was_up;
+	bool was_up;         /* items have come: it has begun */
 	bool is_unreadable;  /* the last event could not be read; none was reported since */
 	bool is_stream_over; /* the stream ended without an error: END is among the items */
 	bool is_lost;        /* LOST with wait.error is reported after the items */
@@ -95,11 +97,16 @@ static void remote_sub_name_node(const struct tfc__remote_sub *sub, tfc_error *e
 			  "node %s, which maintains it, does not respond", sub->wait.node);
 }
 
+static uint32_t remote_sub_patience_ms(const struct tfc__remote_sub *sub)
+{
+	return sub->patience_ms ? sub->patience_ms : sub->route->patience_ms;
+}
+
 static void remote_sub_retry_later(struct tfc__remote_sub *sub, const tfc_error *why)
 {
 	struct tfc__remote_wait *wait = &sub->wait;
 	uint64_t now = tfc__now();
-	uint64_t patience = sub->route->patience_ms * TFC__MS;
+	uint64_t patience = remote_sub_patience_ms(sub) * TFC__MS;
 	if (why->code == TFC_ENOENT && sub->was_up && patience > UNKNOWN_PATIENCE)
 		patience = UNKNOWN_PATIENCE;
 	tfc__remote_wait_lose(wait, why, patience);
@@ -122,16 +129,45 @@ static void remote_sub_retry_later(struct tfc__remote_sub *sub, const tfc_error 
 		sub->delay = DELAY_MAX;
 }
 
-/* Whether a retry can help: the connection was lost, or a node on the way is unreachable.
+/*
+ * Whether a retry can help: the connection was lost, or a node on the way is unreachable.
+ * A subscription that has not begun waits for nobody: the node that forwards it passes the error on
+ * to its client, which fails if a node's response says that the job is on an unreachable node.
  * EEXIST: the forwarding node has the job itself; a client that retries gets the job from that
- * node. */
-static bool remote_sub_may_retry(const struct tfc__remote_sub *sub, int code)
+ * node.
+ */
+static bool remote_sub_may_retry(const struct tfc__remote_sub *sub, int code, bool is_response)
 {
+	bool has_begun = sub->was_up || sub->wait.kind == TFC__WAIT_LOST;
+	if (sub->route->is_forwarded && !sub->is_watch && !has_begun)
+		return false;
+	if (code == TFC_ELOST && is_response && !has_begun)
+		return false;
 	if (code == TFC_EEXIST)
 		return !sub->route->is_forwarded;
 	return code == TFC_ELOST || code == TFC_EUNREACH || code == TFC_EAGAIN ||
 	       code == TFC_ETIMEDOUT || code == TFC_ENOMEM || code == TFC_EBUSY ||
 	       code == TFC_ECANCELED || code == TFC_ESTATE || (code == TFC_ENOENT && sub->was_up);
+}
+
+static void remote_sub_fail(struct tfc__remote_sub *sub, const tfc_error *error, bool is_response)
+{
+	sub->is_finding = false;
+	if (remote_sub_may_retry(sub, error->code, is_response)) {
+		tfc_error named = *error;
+		remote_sub_name_node(sub, &named);
+		remote_sub_drop_items(sub);
+		remote_sub_retry_later(sub, &named);
+		return;
+	}
+	sub->is_lost = true;
+	sub->wait.error = *error;
+	tfc__sub_wake(&sub->base);
+}
+
+void tfc__remote_sub_failed(struct tfc__remote_sub *sub, const tfc_error *error)
+{
+	remote_sub_fail(sub, error, false);
 }
 
 static void remote_sub_on_end(void *user, int code, const msgpack_object *result,
@@ -146,7 +182,7 @@ static void remote_sub_on_end(void *user, int code, const msgpack_object *result
 		tfc__sub_wake(&sub->base);
 		return;
 	}
-	tfc__remote_sub_failed(sub, error);
+	remote_sub_fail(sub, error, !tfc__rpc_is_closed(sub->rpc));
 }
 
 static void remote_sub_drop_call(struct tfc__remote_sub *sub)
@@ -353,21 +389,6 @@ static void remote_sub_on_retry(struct tfc__timer *timer)
 	sub->route->find(sub->route, sub, remote_sub_job(sub));
 }
 
-void tfc__remote_sub_failed(struct tfc__remote_sub *sub, const tfc_error *error)
-{
-	sub->is_finding = false;
-	if (remote_sub_may_retry(sub, error->code)) {
-		tfc_error named = *error;
-		remote_sub_name_node(sub, &named);
-		remote_sub_drop_items(sub);
-		remote_sub_retry_later(sub, &named);
-		return;
-	}
-	sub->is_lost = true;
-	sub->wait.error = *error;
-	tfc__sub_wake(&sub->base);
-}
-
 void tfc__remote_sub_begin(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const char *id)
 {
 	struct tfc__buf buf = {0};
@@ -375,6 +396,7 @@ void tfc__remote_sub_begin(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, co
 	const char *cursor = sub->is_watch    ? tfc__watch_position_text(&sub->position)
 			     : sub->has_place ? tfc__place_text(&sub->place)
 					      : NULL;
+	bool is_for_client = !sub->route->is_forwarded && !sub->is_watch;
 	const struct tfc__request_params params = {
 		.verb = sub->is_watch ? TFC_VERB_WATCH : TFC_VERB_SUBSCRIBE,
 		.job = id,
@@ -382,6 +404,7 @@ void tfc__remote_sub_begin(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, co
 		.skip_output = sub->skip_output,
 		.wants_live = sub->wants_live,
 		.wants_progress = sub->wants_progress,
+		.patience_ms = is_for_client ? remote_sub_patience_ms(sub) : 0,
 		.is_forwarded = sub->route->is_forwarded,
 	};
 	const struct tfc__rpc_options call = {
@@ -395,6 +418,7 @@ void tfc__remote_sub_begin(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, co
 	};
 	tfc_error error = TFC_ERROR_INIT;
 	sub->is_finding = false;
+	sub->rpc = rpc;
 	tfc__request_params_write(&buf, &params);
 	tfc__verb_method(params.verb, method);
 	int code = buf.is_failed || (!sub->is_watch && cursor && !*cursor)
@@ -451,6 +475,11 @@ void tfc__remote_sub_set_responding(tfc_sub *base)
 void tfc__remote_sub_set_slot(struct tfc__remote_sub *sub, void *slot)
 {
 	sub->slot = slot;
+}
+
+void tfc__remote_sub_set_patience(tfc_sub *base, uint32_t patience_ms)
+{
+	remote_sub_of(base)->patience_ms = patience_ms;
 }
 
 void tfc__remote_sub_set_node(struct tfc__remote_sub *sub, const char *node)

@@ -13,6 +13,8 @@
 
 struct tfc__remote_sub;
 
+/* How long a subscription waits by default for a node that it followed. */
+#define TFC__RECONNECT_MS 300000
 #define TFC__QUIET_NS (3 * TFC__SECOND) /* a shorter interruption is not logged */
 
 /* How a subscription gets its connection; embedded in the object that owns the connection. */
@@ -34,6 +36,9 @@ struct tfc__route {
 int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__route *route,
 			  const char *job, const tfc_subscribe_options *options, bool is_bare,
 			  tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub);
+
+/* In place of route->patience_ms: as long as the client waits whose subscription this is. */
+void tfc__remote_sub_set_patience(tfc_sub *sub, uint32_t patience_ms);
 
 /* The name of the node that has the job. */
 void tfc__remote_sub_set_node(struct tfc__remote_sub *sub, const char *node);

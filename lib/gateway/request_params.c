@@ -66,6 +66,7 @@ static const struct tfc__field rows[] = {
 	PARAM("environ", TFC__BOOL, is_environ, TFC__V0_2),
 	PARAM("without_output", TFC__BOOL, skip_output, TFC__V0_2),
 	PARAM("live", TFC__BOOL, wants_live, TFC__V0_2),
+	PARAM("patience_ms", TFC__UINT, patience_ms, TFC__V0_3),
 	PARAM("progress", TFC__BOOL, wants_progress, TFC__V0_3),
 	PARAM("bundle", TFC__STRING, bundle, TFC__V0_2, .max = NAME_BYTES_MAX),
 	PARAM("home", TFC__STRING, home, TFC__V0_3, .max = NAME_BYTES_MAX),

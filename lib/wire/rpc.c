@@ -384,6 +384,11 @@ bool tfc__rpc_is_exposed(const struct tfc__rpc *rpc)
 	return rpc->ops->is_exposed && rpc->ops->is_exposed(rpc->user);
 }
 
+bool tfc__rpc_is_closed(const struct tfc__rpc *rpc)
+{
+	return rpc->is_closed;
+}
+
 uint64_t tfc__rpc_received(const struct tfc__rpc *rpc)
 {
 	return rpc->received;

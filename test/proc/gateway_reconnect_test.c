@@ -245,7 +245,7 @@ static void a_node_that_does_not_respond_is_reported_until_it_is_back(void **sta
 	begin_with_home(&run, &client);
 	lose_home(&run);
 	node_await(&run, is_reconnecting, &client, "RECONNECTING");
-	assert_string_equal(client.text, "cannot follow job " JOB "; retrying for 600 s at most: "
+	assert_string_equal(client.text, "cannot follow job " JOB "; retrying for 1 s at most: "
 					 "node home, which maintains it, does not respond");
 	assert_string_equal(client.node, "home");
 	assert_int_equal(rpc_pair_open(&home.pair, run.ctx), TFC_OK);
@@ -254,6 +254,27 @@ static void a_node_that_does_not_respond_is_reported_until_it_is_back(void **sta
 	node_await(&run, has_reconnected, &client, "RECONNECTED");
 	assert_false(client.is_lost);
 	assert_int_equal(home.subscriptions, 2);
+	end_with_home(&run, &client);
+}
+
+static bool is_lost(void *user)
+{
+	return ((struct client *)user)->is_lost;
+}
+
+/* The node that forwards the subscription waits as long as its client says. */
+static void a_node_that_does_not_respond_is_waited_for_as_long_as_was_said(void **state)
+{
+	struct node_run run;
+	struct client client = {NULL};
+	begin_with_home(&run, &client);
+	uint64_t begun = tfc__now();
+	lose_home(&run);
+	node_await(&run, is_lost, &client, "LOST");
+	assert_in_range(tfc__now() - begun, RECONNECT_MS * TFC__MS, 3 * TFC__SECOND);
+	assert_string_equal(client.text, "cannot follow job " JOB "; retrying for 1 s at most: "
+					 "node home, which maintains it, does not respond");
+	assert_int_equal(rpc_pair_open(&home.pair, run.ctx), TFC_OK); /* to be closed */
 	end_with_home(&run, &client);
 }
 
@@ -281,6 +302,7 @@ int main(void)
 		cmocka_unit_test(a_silent_job_of_a_member_may_lose_its_connection_again_and_again),
 		cmocka_unit_test(a_job_whose_node_does_not_respond_is_lost),
 		cmocka_unit_test(a_node_that_does_not_respond_is_reported_until_it_is_back),
+		cmocka_unit_test(a_node_that_does_not_respond_is_waited_for_as_long_as_was_said),
 		cmocka_unit_test(a_node_that_does_not_respond_is_not_waited_for_without_an_end),
 	};
 	return cmocka_run_group_tests_name("gateway_reconnect", tests, NULL, NULL);

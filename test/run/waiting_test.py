@@ -139,7 +139,7 @@ class NodesTest(clients_test.ClientsTest):
         direct.await_output(lost % 300 + "cannot reach a gateway: .*state-a/node.sock", "err")
         named = "node a, which maintains it, does not respond"
         for run in (forwarded, logs, json):
-            run.await_output(lost % 600 + named + "\n$", "err")
+            run.await_output(lost % 300 + named + "\n$", "err")
         json.await_output(f'"event":"reconnecting","job":"{job}","node":"a","reason":"TFC_ELOST",'
                           f'"text":"cannot follow .*{named}"')
         self.nodes["a"] = self.node("a")

@@ -198,6 +198,27 @@ static void a_job_found_by_its_name_is_followed_by_its_id(void **state)
 	finish();
 }
 
+/* Who has followed nothing yet waits for nobody. */
+static void a_job_of_an_unreachable_node_is_lost_at_once_unless_it_was_followed(void **state)
+{
+	const tfc_error lost = {.code = TFC_ELOST, .component = "gateway", .text = "it is on a"};
+	subscribe(false, on_event, 0, 0);
+	seen.may_be_lost = true;
+	tfc__rpc_fail(requests[--request_count], &lost);
+	rpc_run(ctx);
+	assert_string_equal(seen.lost, "it is on a");
+	assert_int_equal(request_count, 0);
+	finish();
+	subscribe(false, on_event, 0, 0);
+	send_event(TFC_EVENT_OUTPUT, TABLE, TABLE_LEN, TEXT, 6);
+	rpc_run(ctx);
+	for (int i = 0; i < 3; i++) {
+		tfc__rpc_fail(requests[--request_count], &lost);
+		await_requests(1);
+	}
+	finish();
+}
+
 static void closing_within_a_batch_is_legal(void **state)
 {
 	subscribe(false, on_event, 0, 2);
@@ -441,6 +462,7 @@ int main(void)
 		TEST(each_line_has_its_cursor_and_may_be_paused_at),
 		TEST(a_connection_lost_within_a_batch_continues_behind_the_last_line),
 		TEST(a_job_found_by_its_name_is_followed_by_its_id),
+		TEST(a_job_of_an_unreachable_node_is_lost_at_once_unless_it_was_followed),
 		TEST(closing_within_a_batch_is_legal),
 		TEST(malformed_lines_are_requested_again),
 		TEST(a_batch_that_stays_malformed_ends_in_lost),

@@ -339,8 +339,9 @@ enum tfc_event_kind {
 	 * never runs again */
 	TFC_EVENT_END = 5,
 	/* terminal: the subscription cannot continue, error_code and text say why; the job may
-	 * still run. TFC_EEXIST: while the other nodes were searched for the job, it was submitted
-	 * to the node in this process: subscribe again. */
+	 * still run. TFC_ELOST before any other event: the job is, or may be, on an unreachable
+	 * node, which text names. TFC_EEXIST: while the other nodes were searched for the job, it
+	 * was submitted to the node in this process: subscribe again. */
 	TFC_EVENT_LOST = 6,
 	TFC_EVENT_LIVE = 7, /* the replay is over; only with wants_live */
 
