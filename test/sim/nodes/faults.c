@@ -12,6 +12,7 @@
 #define BEGIN (SIM_SECOND / 2)
 #define SPAN (60 * SIM_SECOND) /* in which they begin */
 #define EARLY (40 * SIM_MS)    /* some, and many kills among them, while the job is submitted */
+#define NODE_AFTER_GUARD (4 * SIM_SECOND) /* at most */
 
 enum kind {
 	KILL_NODE,
@@ -41,16 +42,18 @@ enum kind {
 	RESET_INSIDE,
 	REFUSE,
 	LATE,
+	DRAWN,                   /* the others; then what becomes of some kills of a guard: */
+	GUARD_THEN_NODE = DRAWN, /* within the grace of the tasks that the dead guard has left */
 	KINDS,
 };
 
 static const char *const names[KINDS] = {
-	"kill node",   "kill guard",       "kill both",    "kill client", "cut",
-	"cut one way", "freeze",           "suspend",      "reset",       "full disk",
-	"power loss",  "wall jump",        "leave",        "close",       "stop guard",
-	"stop shim",   "kill shim",        "failing disk", "slow disk",   "hanging disk",
-	"kill store",  "foreign listener", "slow reader",  "stall",       "reset inside",
-	"refuse",      "late connection",
+	"kill node",   "kill guard",       "kill both",       "kill client", "cut",
+	"cut one way", "freeze",           "suspend",         "reset",       "full disk",
+	"power loss",  "wall jump",        "leave",           "close",       "stop guard",
+	"stop shim",   "kill shim",        "failing disk",    "slow disk",   "hanging disk",
+	"kill store",  "foreign listener", "slow reader",     "stall",       "reset inside",
+	"refuse",      "late connection",  "guard then node",
 };
 
 struct fault {
@@ -176,6 +179,20 @@ static void restart(void *user, uint64_t number)
 	sim_machine_start(&sim.machines[number]);
 }
 
+static uint64_t node_after_guard(const struct fault *fault)
+{
+	return fault->which / 2 % NODE_AFTER_GUARD;
+}
+
+static void kill_after_guard(void *user, uint64_t number)
+{
+	struct sim_machine *machine = &sim.machines[number];
+	if (is_postponed(kill_after_guard, user, number))
+		return;
+	if (machine->host && machine->power == SIM_RUNS)
+		sim_machine_kill(machine);
+}
+
 static void restart_client(void *user, uint64_t number)
 {
 	if (is_postponed(restart_client, user, number))
@@ -263,6 +280,14 @@ static void happen(void *user, uint64_t number)
 		fault->has_hit = runs && sim_guards_alive(machine) && !is_guard_needed(machine);
 		if (fault->has_hit)
 			sim_guards_kill(machine);
+		break;
+	case GUARD_THEN_NODE:
+		fault->has_hit = runs && sim_guards_alive(machine) && !is_guard_needed(machine);
+		if (!fault->has_hit)
+			break;
+		sim_guards_kill(machine);
+		sim_at(sim.now + node_after_guard(fault), kill_after_guard, NULL, fault->machine);
+		sim_at(end, restart, NULL, fault->machine);
 		break;
 	case KILL_CLIENT:
 		fault->has_hit = true;
@@ -380,13 +405,17 @@ void sim_faults_begin(uint64_t mask)
 	for (uint32_t i = 0; i < fault_count; i++) {
 		struct fault *fault = &faults[i];
 		bool is_early = draw(&random, 3) == 0;
-		fault->kind = (enum kind)draw(&random, is_early && draw(&random, 2) ? CUT : KINDS);
+		fault->kind = (enum kind)draw(&random, is_early && draw(&random, 2) ? CUT : DRAWN);
 		fault->at = BEGIN + draw(&random, is_early ? EARLY : SPAN);
 		fault->lasts = draw_length(&random);
 		fault->which = draw(&random, UINT64_C(1) << 40);
 		fault->machine = (uint32_t)draw(&random, SIM_NODES);
 		fault->other = (uint32_t)draw(&random, SIM_MACHINES - 1);
 		fault->other += fault->other >= fault->machine;
+		if (fault->kind == KILL_GUARD && fault->which % 2) {
+			fault->kind = GUARD_THEN_NODE;
+			fault->lasts += node_after_guard(fault);
+		}
 		fault->is_out = !(mask >> i & 1) || is_left_out[fault->kind];
 		if (!fault->is_out)
 			sim_at(fault->at, happen, fault, 0);

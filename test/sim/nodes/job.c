@@ -24,7 +24,7 @@ static struct {
 	uint32_t listen_ms; /* at most, before it listens */
 	uint32_t fails;     /* how many attempts of each task fail */
 	uint32_t fail_code;
-	uint32_t grace_s;
+	uint32_t grace_s, abort_grace_s;
 	const char *scope, *placement;
 } job;
 
@@ -41,6 +41,7 @@ void sim_job_draw(void)
 	job.fails = sim_draw(2) ? (uint32_t)sim_draw(4) : 0;
 	job.fail_code = codes[sim_draw(4)];
 	job.grace_s = 1 + (uint32_t)sim_draw(6);
+	job.abort_grace_s = 1 + job.grace_s % 6;
 	job.scope = sim_draw(3) ? "task" : "group";
 	job.placement = sim_draw(3) ? "spread" : "pack";
 }
@@ -90,8 +91,8 @@ tfc_job *sim_job_new(void)
 	fprintf(file, "{\"name\": \"counting\", \"framework\": \"none\", ");
 	fprintf(file, "\"success\": \"all_workers\", \"isolation\": \"plain\", \"argv\": ");
 	add_argv(file);
-	fprintf(file, ", \"grace_s\": %u, \"placement\": {\"policy\": \"%s\"}", job.grace_s,
-		job.placement);
+	fprintf(file, ", \"grace_s\": %u, \"abort_grace_s\": %u", job.grace_s, job.abort_grace_s);
+	fprintf(file, ", \"placement\": {\"policy\": \"%s\"}", job.placement);
 	fprintf(file, ", \"restart\": {\"on\": \"failure\", \"scope\": \"%s\", ", job.scope);
 	fprintf(file, "\"max\": 1000, \"losses\": 100000, \"backoff_s\": [0, %d]}", BACKOFF_S);
 	fprintf(file, ", \"roles\": {\"worker\": ");

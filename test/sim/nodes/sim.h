@@ -316,7 +316,7 @@ void sim_world_run(void); /* to the end of the job; returns only if no promise w
 
 /* ---- faults.c */
 
-#define SIM_FAULT_KINDS 27
+#define SIM_FAULT_KINDS 28
 const char *sim_fault_name(int kind);
 bool sim_faults_leave_out(const char *name); /* false: there is no such kind */
 void sim_faults_begin(uint64_t mask);        /* draws them; mask: which of them happen */
