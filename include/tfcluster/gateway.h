@@ -328,7 +328,8 @@ enum tfc_event_kind {
 	 * does not start, a node that is unreachable or responds again */
 	TFC_EVENT_JOB = 1,
 	/* a task changed its state, or has stalled; or text says what happens to it in the same
-	 * state: a signal has stopped it, or it continues */
+	 * state: a signal has stopped it, or it continues; its output is being lost, or no longer
+	 */
 	TFC_EVENT_TASK = 2,
 	TFC_EVENT_OUTPUT = 3, /* a line of output */
 	/* Output of a task is missing here. If `text` is "", `data_len` bytes are lost. Otherwise

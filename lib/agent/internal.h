@@ -182,7 +182,9 @@ struct agent_task {
 	struct stacks *stacks; /* a request for stacks in progress, or NULL */
 	struct tfc__work reply;
 	enum reply reply_kind;
-	tfc_error *error; /* of a failed hold or a refusal, or about a foreign listener */
+	tfc_error *error;     /* of a failed hold or a refusal, or about a foreign listener */
+	bool is_output_lost;  /* it is being lost now */
+	uint64_t output_lost; /* bytes of the attempt that job->output_lost contains */
 };
 
 struct tfc__agent_job {
@@ -216,6 +218,8 @@ struct tfc__agent_job {
 	struct tfc__work inspected;
 	bool is_plan;
 	bool is_memory_reported;    /* that the memory of a task is not limited */
+	uint32_t losing_tasks;      /* whose output is being lost */
+	uint64_t output_lost;       /* bytes, since losing_tasks was 0 */
 	struct tfc__bundle *bundle; /* NULL: the job has none */
 	struct tfc__observer bundle_waiter;
 	tfc_process *removing; /* removes the unpacked directories after the job's end */
@@ -353,6 +357,11 @@ void tfc__stall_report(struct agent_task *task, uint32_t silent_ms);
 #define TFC__SUSPEND_MS 5000 /* a task that a signal has stopped for this long is reported */
 void tfc__suspension_report(struct agent_task *task, const tfc_process_event *process);
 void tfc__suspension_report_end(struct agent_task *task, const tfc_process_event *process);
+
+/* output_loss.c: reports to the job's followers, and to the log once for all tasks of the job. */
+void tfc__output_loss_begin(struct agent_task *task, const tfc_process_event *process);
+void tfc__output_loss_end(struct agent_task *task, const tfc_process_event *process); /* RESUMED or
+											EXITED */
 void tfc__agent_deliver_inspection(struct tfc__work *work);
 
 /* stacks.c */

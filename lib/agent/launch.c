@@ -185,6 +185,7 @@ static void attempt_on_exit(struct agent_task *task, const tfc_process_event *pr
 		tfc__agent_hold_port(task);
 	else if (task->hold)
 		tfc_port_hold_set_open(task->hold, 0);
+	tfc__output_loss_end(task, process);
 	tfc_process_close(task->process);
 	task->process = NULL;
 	task->pid = 0;
@@ -227,6 +228,12 @@ static void attempt_on_event(void *user, const tfc_process_event *process)
 		return;
 	case TFC_PROCESS_CONTINUED:
 		tfc__suspension_report_end(task, process);
+		return;
+	case TFC_PROCESS_OUTPUT_LOST:
+		tfc__output_loss_begin(task, process);
+		return;
+	case TFC_PROCESS_OUTPUT_RESUMED:
+		tfc__output_loss_end(task, process);
 		return;
 	}
 	if (*process->text)
@@ -280,6 +287,7 @@ void tfc__agent_spawn_attempt(struct agent_task *task)
 	options.grace_ms = run_terms.grace_ms ? run_terms.grace_ms : 1;
 	options.stall_ms = tfc__stall_ms(task);
 	options.suspend_ms = TFC__SUSPEND_MS;
+	options.reports_lost_output = 1;
 	options.isolation = job->info.job->isolation;
 	if (task->hold && task->role->port_handover == TFC__HANDOVER_RELEASE)
 		tfc__port_hand_over(task->hold);

@@ -105,7 +105,14 @@ enum tfc__task_event_kind {
 	TFC__AGENT_REACHABLE = 13,
 	TFC__AGENT_FENCED = 14,
 	/* text: a message about the attempt, without the task's name, for the job's followers */
-	TFC__AGENT_NOTICE = 15,
+	TFC__AGENT_NOTICE = 15, /* number: enum tfc__notice */
+};
+
+/* What a NOTICE is about. The numbers are on the wire. */
+enum tfc__notice {
+	TFC__NOTICE_OTHER = 0,
+	TFC__NOTICE_OUTPUT_LOST = 1,    /* text: since now and until OUTPUT_RESUMED */
+	TFC__NOTICE_OUTPUT_RESUMED = 2, /* also implied by the end of the attempt */
 };
 
 /* The state of a task's process. */
@@ -127,7 +134,8 @@ struct tfc__task_event {
 	enum tfc__task_event_kind kind;
 	uint32_t task;
 	uint32_t attempt;
-	uint32_t number;  /* the number of the HOLD, QUERY or INSPECT that it responds to */
+	uint32_t number;  /* the number of the HOLD, QUERY or INSPECT that it responds to; NOTICE:
+			     enum tfc__notice */
 	uint32_t missing; /* see HOLD_FAILED */
 	uint32_t ports;   /* ports of the pool that the job has here, or could have */
 	bool is_full;

@@ -222,6 +222,7 @@ void tfc__maintainer_close(struct tfc__maintainer *maintainer)
 		free(maintainer->seen[i].address);
 		free(maintainer->seen[i].failure);
 		free(maintainer->seen[i].error_line);
+		free(maintainer->seen[i].output_loss);
 	}
 	tfc__refusals_free(&maintainer->refusals);
 	tfc__core_free(maintainer->core);
@@ -275,6 +276,12 @@ const char *tfc__maintainer_node(const struct tfc__maintainer *maintainer, uint3
 {
 	const struct agent_link *link = maintainer->seen[task].link;
 	return link ? link->node->name : "";
+}
+
+const char *tfc__maintainer_output_loss(const struct tfc__maintainer *maintainer, uint32_t task)
+{
+	const char *why = maintainer->seen[task].output_loss;
+	return why ? why : "";
 }
 
 uint64_t tfc__maintainer_unreachable_ns(const struct tfc__maintainer *maintainer, uint32_t task)

@@ -52,6 +52,10 @@ struct tfc__agent_job *tfc__maintainer_local_job(const struct tfc__maintainer *m
  * life. */
 const char *tfc__maintainer_node(const struct tfc__maintainer *maintainer, uint32_t task);
 
+/* Why the output of a task is being lost, as a text for people; "": it is not. Borrowed until the
+ * next dispatch. */
+const char *tfc__maintainer_output_loss(const struct tfc__maintainer *maintainer, uint32_t task);
+
 /* When the node of a task gave its last sign of life, in nanoseconds since 1970; 0: it responds, or
  * the task has none. */
 uint64_t tfc__maintainer_unreachable_ns(const struct tfc__maintainer *maintainer, uint32_t task);

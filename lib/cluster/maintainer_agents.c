@@ -170,6 +170,15 @@ static bool is_event_stale(const struct agent_link *link, const struct tfc__task
 	return is_of_task && link->maintainer->seen[event->task].link != link;
 }
 
+static void note_output_loss(struct seen *seen, const struct tfc__task_event *event)
+{
+	bool is_lost = event->kind == TFC__AGENT_NOTICE && event->number == TFC__NOTICE_OUTPUT_LOST;
+	if (event->kind == TFC__AGENT_NOTICE && event->number == TFC__NOTICE_OTHER)
+		return;
+	free(seen->output_loss);
+	seen->output_loss = is_lost && event->text ? strdup(event->text) : NULL;
+}
+
 void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported)
 {
 	struct agent_link *link = user;
@@ -196,7 +205,11 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported
 		free(seen->error_line);
 		seen->error_line = NULL;
 		break;
+	case TFC__AGENT_NOTICE:
+		note_output_loss(seen, &event);
+		break;
 	case TFC__AGENT_EXITED:
+		note_output_loss(seen, &event);
 		note_end(link, seen, &event.end);
 		free(seen->error_line);
 		seen->error_line = event.error_line ? strdup(event.error_line) : NULL;

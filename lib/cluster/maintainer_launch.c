@@ -9,6 +9,7 @@
  * others are launched when it listens, or HEAD_START later. On a busy machine with two cores, ranks
  * that were launched together arrived up to 0.25 s apart.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -86,6 +87,8 @@ static void order_launch(struct tfc__maintainer *maintainer, uint32_t task)
 	seen->isolation = 0;
 	seen->memory_limit = 0;
 	seen->started_ns = 0;
+	free(seen->output_loss);
+	seen->output_loss = NULL;
 	seen->is_stopped = false;
 	int code = tfc__journal_promise(maintainer->journal, maintainer->task_count);
 	if (code < 0)

@@ -65,6 +65,7 @@ struct seen {
 	uint64_t started_ns;   /* tfc__now */
 	bool is_stopped;       /* the maintainer has stopped or signaled it */
 	char *error_line;      /* of the latest attempt that failed; NULL: none is known */
+	char *output_loss;     /* why its output is being lost; NULL: it is not, or no memory */
 	uint64_t log_end;      /* where the task's log on this node ends; 0: it has none */
 	/* A PLACE for this task alone, in the maintainer's placings until it has a response; and
 	 * its number. */

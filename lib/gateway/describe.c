@@ -113,6 +113,13 @@ void tfc__summarize_damaged(const struct tfc__directory *directory,
 
 /* ---- its tasks */
 
+static void add_output_loss(const char *why, char *activity, size_t size)
+{
+	size_t len = strlen(activity);
+	if (*why)
+		snprintf(activity + len, size - len, "%s%s", len ? ", " : "", why);
+}
+
 /* Most of it is from the journal; the maintainer, if there is one, adds what only it knows. */
 static void describe_task(const struct tfc__record *record, uint32_t number, struct tfc__buf *buf)
 {
@@ -121,7 +128,7 @@ static void describe_task(const struct tfc__record *record, uint32_t number, str
 	const struct tfc__journal_entry *end = tfc__journal_last_end(&record->journal, number);
 	struct tfc__agent_job *agent_job = NULL;
 	bool is_running = task->state == TFC_TASK_RUNNING || task->state == TFC_TASK_READY;
-	char activity[128] = "";
+	char activity[512] = "";
 	tfc_attempt_end last_end;
 	tfc_job_task info = {
 		.state = task->state,
@@ -149,6 +156,9 @@ static void describe_task(const struct tfc__record *record, uint32_t number, str
 		agent_job = (struct tfc__agent_job *)tfc__maintainer_local_job(maintainer);
 	if (agent_job)
 		tfc__agent_activity(agent_job, number, activity, sizeof(activity));
+	if (maintainer)
+		add_output_loss(tfc__maintainer_output_loss(maintainer, number), activity,
+				sizeof(activity));
 	if (end) {
 		const struct tfc__journal_exit status = tfc__journal_exit(end);
 		last_end = (tfc_attempt_end){

@@ -107,8 +107,13 @@ static bool writer_write_records(struct tfc__log_writer *writer, const char *gap
 	struct iovec parts[2] = {{(void *)gap, gap ? TFC__LOG_HEADER : 0},
 				 {(void *)record, record_size}};
 	size_t size = parts[0].iov_len + record_size;
-	if (writer->fd < 0 && writer_open_segment(writer, writer->position, O_CREAT) != 0)
-		return false;
+	if (writer->fd < 0) {
+		int error = writer_open_segment(writer, writer->position, O_CREAT);
+		if (error) {
+			writer->error = error;
+			return false;
+		}
+	}
 	/* A full segment waits for the ends of lines, but not without limit. */
 	uint64_t wait = LINE_WAIT_BYTES + writer->segment_bytes / 32;
 	bool is_overdue = writer->position - writer->segment >= writer->segment_bytes + wait;
@@ -129,6 +134,7 @@ static bool writer_write_records(struct tfc__log_writer *writer, const char *gap
 		writer->position += size;
 		return true;
 	}
+	writer->error = written < 0 ? errno : ENOSPC;
 	if (written > 0 && ftruncate(writer->fd, (off_t)(writer->position - writer->segment)) < 0) {
 		/* Readers stop at the damage; the next attempt's shim cuts it off. */
 		close(writer->fd);
@@ -171,6 +177,8 @@ static void writer_append_record(struct tfc__log_writer *writer, char *record, s
 	if (!writer_write_after_gap(writer, record, size)) {
 		writer->gap += len;
 		writer->dropped += len;
+		for (size_t i = 0; i < len; i++)
+			writer->dropped_lines += record[TFC__LOG_HEADER + i] == '\n';
 	}
 	*writer_mid_line(writer, stream) = !ends_line;
 }

@@ -15,9 +15,11 @@ struct tfc__log_writer {
 	uint64_t segment_bytes;
 	uint32_t segments;
 	uint32_t attempt;
-	uint64_t dropped;    /* bytes dropped in total */
-	uint64_t gap;        /* bytes dropped since the last record */
-	bool is_mid_line[2]; /* stdout, stderr: the last output did not end its line */
+	uint64_t dropped;       /* bytes dropped in total */
+	uint64_t dropped_lines; /* ends of lines among them */
+	int error;              /* errno of the last write that failed */
+	uint64_t gap;           /* bytes dropped since the last record */
+	bool is_mid_line[2];    /* stdout, stderr: the last output did not end its line */
 	char name[TFC__LOG_NAME_MAX + 1];
 };
 

@@ -81,10 +81,13 @@ bool tfc__guard_report_is_valid(const struct tfc__guard *guard, const struct tfc
 		       report->isolation <= TFC__ISOLATION_PIDNS;
 	case TFC__MSG_STALLED:
 	case TFC__MSG_CONTINUED:
+	case TFC__MSG_OUTPUT_RESUMED:
 		return guard->is_known && report->pid > 0;
 	case TFC__MSG_SUSPENDED:
 		return guard->is_known && report->pid > 0 && report->status > 0 &&
 		       report->status <= SIGNAL_MAX;
+	case TFC__MSG_OUTPUT_LOST:
+		return guard->is_known && report->pid > 0 && report->status > 0;
 	case TFC__MSG_EXITED:
 		return guard->is_known && report_end_is_valid(report);
 	case TFC__MSG_OVER:

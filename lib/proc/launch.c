@@ -82,6 +82,7 @@ int tfc__launch_build(const tfc_process_options *options, tfc_error *error, void
 		.attempt = options->attempt ? options->attempt : 1,
 		.stall_ms = options->stall_ms,
 		.suspend_ms = options->suspend_ms,
+		.reports_lost_output = options->reports_lost_output != 0,
 		.isolation = options->isolation,
 		.log_segments = options->log_segments ? options->log_segments : TFC__LOG_SEGMENTS,
 		.log_segment_bytes = options->log_segment_bytes ? options->log_segment_bytes

@@ -189,6 +189,25 @@ static void process_report_exited(tfc_process *process, const struct tfc__report
 	process_call_fn(process, &event);
 }
 
+static void process_report_loss(tfc_process *process, uint32_t kind,
+				const struct tfc__report *report)
+{
+	bool is_lost = kind == TFC_PROCESS_OUTPUT_LOST;
+	char buffer[64];
+	tfc_process_event event = {
+		.size = sizeof(event),
+		.kind = kind,
+		.pid = report->pid,
+		.status = is_lost ? tfc__err_from_errno(report->status) : 0,
+		.time_ns = report->time_ns,
+		.log_dropped = is_lost ? 0 : report->log_dropped,
+		.dropped_lines = is_lost ? 0 : report->lost_lines,
+		.isolation = process->isolation,
+		.text = is_lost ? strerror_r(report->status, buffer, sizeof(buffer)) : "",
+	};
+	process_call_fn(process, &event);
+}
+
 void tfc__process_receive(tfc_process *process, const struct tfc__report *report)
 {
 	if (report->kind == TFC__MSG_STARTED)
@@ -199,6 +218,10 @@ void tfc__process_receive(tfc_process *process, const struct tfc__report *report
 		process_report_alive(process, TFC_PROCESS_SUSPENDED, report);
 	else if (report->kind == TFC__MSG_CONTINUED)
 		process_report_alive(process, TFC_PROCESS_CONTINUED, report);
+	else if (report->kind == TFC__MSG_OUTPUT_LOST)
+		process_report_loss(process, TFC_PROCESS_OUTPUT_LOST, report);
+	else if (report->kind == TFC__MSG_OUTPUT_RESUMED)
+		process_report_loss(process, TFC_PROCESS_OUTPUT_RESUMED, report);
 	else if (report->kind == TFC__MSG_EXITED)
 		process_report_exited(process, report);
 	if (process->is_closed && !process->guard)
@@ -289,8 +312,8 @@ int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
 	if (code < 0)
 		return code;
 	tfc_error *error = tfc__ctx_error(ctx);
-	code = tfc__options_copy(&own, sizeof(own), options, "proc", "tfc_process_options",
-				 offsetof(tfc_process_options, reserved), error);
+	code = tfc__options_copy(&own, sizeof(own), options, "proc", "tfc_process_options", 0,
+				 error);
 	if (code == TFC_OK && own.limits) {
 		code = tfc__options_copy(&limits, sizeof(limits), own.limits, "proc",
 					 "tfc_process_limits",

@@ -61,6 +61,10 @@ enum tfc__message_kind {
 	/* host to guard */
 	TFC__MSG_WILL,    /* + struct tfc__will_text; without it: the guard drops its will */
 	TFC__MSG_WILL_TO, /* + `value` of struct tfc__will_address: replaces all earlier ones */
+	/* both shim to guard, guard to host */
+	TFC__MSG_OUTPUT_LOST,    /* output is being lost: it cannot be written, errno `status` */
+	TFC__MSG_OUTPUT_RESUMED, /* ... and it is written again: log_dropped and lost_lines since
+				    OUTPUT_LOST */
 };
 
 /* The node's last will (will.h). The guard sends the message unread, and awaits the response. */
@@ -180,8 +184,8 @@ struct tfc__report {
 	uint64_t id;     /* filled in by the guard */
 	int32_t pid;
 	int32_t shim;      /* pid, filled in by the guard */
-	int32_t status;    /* exit code, signal, or errno if not started; SUSPENDED: signal; HELLO:
-			      protocol version */
+	int32_t status;    /* exit code, signal, or errno if not started; SUSPENDED: signal;
+			      OUTPUT_LOST: errno; HELLO: protocol version */
 	uint32_t step;     /* enum tfc__step, if not started; STARTED: MEMORY if the limit that is
 			      applied if possible is not, with its errno in `status`, else NONE */
 	uint32_t oom;      /* EXITED: enum tfc__oom */
@@ -199,7 +203,8 @@ struct tfc__report {
 	uint64_t max_rss_kib;
 	uint64_t log_end;
 	uint64_t log_dropped;
-	uint64_t log_gap; /* the part of log_dropped that no gap record reports */
+	uint64_t log_gap;    /* the part of log_dropped that no gap record reports */
+	uint64_t lost_lines; /* OUTPUT_RESUMED */
 };
 
 /*
@@ -238,7 +243,7 @@ struct tfc__launch {
 	uint64_t memory;    /* 0: no limit */
 	/* report that a signal has suspended the task for this long; 0: never */
 	uint32_t suspend_ms;
-	uint32_t reserved;
+	uint32_t reports_lost_output; /* send OUTPUT_LOST and OUTPUT_RESUMED */
 };
 
 /* As enum tfc_limit_flags. */

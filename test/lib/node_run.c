@@ -23,8 +23,13 @@
 
 #define PATIENCE (30 * TFC__SECOND)
 
-static void print_log(void *user, const tfc_log_entry *entry)
+static void keep_log(void *user, const tfc_log_entry *entry)
 {
+	struct node_run *run = user;
+	size_t len = strlen(run->log);
+	snprintf(run->log + len, sizeof(run->log) - len, "%s\n", entry->text);
+	if (entry->level > TFC_LOG_WARNING)
+		return;
 	print_message("%s: %s: %s\n", entry->component, entry->subject, entry->text);
 }
 
@@ -41,8 +46,9 @@ static void open_node(struct node_run *run, const tfc_node_options *options)
 	tfc_node_options node = TFC_NODE_OPTIONS_INIT;
 	*run = (struct node_run){.fds = folder_count_fds()};
 	ctx.helper_dir = getenv("TFC_HELPER_DIR");
-	ctx.log = print_log;
-	ctx.log_level = TFC_LOG_WARNING;
+	ctx.log = keep_log;
+	ctx.log_user = run;
+	ctx.log_level = TFC_LOG_INFO;
 	assert_int_equal(tfc_ctx_new(&ctx, &error, &run->ctx), 0);
 	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-node-", "test", &error,
 					       &run->dir),

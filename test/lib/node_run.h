@@ -20,6 +20,7 @@ struct node_run {
 	char *dir;             /* the node's temp_dir; removed at the end */
 	int fds;               /* open before */
 	struct served *served; /* NULL: the gateway is local */
+	char log[8192];        /* what the library has logged from INFO on, a line each */
 };
 
 /* One event, copied. */

@@ -1,5 +1,5 @@
-/* node: what a full disk did not take: output is reported as a gap before the attempt's end, and
- * the end of a job is not reported before it is stored. */
+/* node: what a full disk did not take: the loss of output is reported while it lasts and as a gap
+ * before the attempt's end, and the end of a job is not reported before it is stored. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,6 +85,108 @@ static void what_was_lost_is_reported_before_the_end(void **state)
 			       node_task_program());
 	node_run_job(&run, json, &follower);
 	check_events(&follower);
+	free(json);
+	node_follow_end(&follower);
+	node_run_end(&run);
+	assert_int_equal(umount2(dir, MNT_DETACH), 0);
+	assert_int_equal(rmdir(dir), 0);
+}
+
+/* ---- output that is lost while the task runs on */
+
+struct notice {
+	const struct follower *follower;
+	const char *text;
+};
+
+static int count_notices(const struct notice *notice)
+{
+	int count = 0;
+	for (size_t i = 0; i < notice->follower->count; i++) {
+		const struct seen_event *seen = &notice->follower->events[i];
+		count += seen->event.kind == TFC_EVENT_TASK &&
+			 seen->event.task_state == TFC_TASK_READY &&
+			 strstr(seen->text, notice->text);
+	}
+	return count;
+}
+
+static bool is_notified(void *user)
+{
+	return count_notices(user) > 0;
+}
+
+static int count_in_log(const struct node_run *run, const char *text)
+{
+	int count = 0;
+	for (const char *at = run->log; (at = strstr(at, text)); at++)
+		count++;
+	return count;
+}
+
+static void check_described(struct node_run *run, const char *job, const char *loss, bool is_shown)
+{
+	char *text = node_describe(run, job);
+	assert_int_equal(strstr(text, loss) != NULL, is_shown);
+	free(text);
+}
+
+static void write_text(int fd, const char *text)
+{
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+}
+
+static void a_loss_is_reported_when_it_begins_and_when_it_ends(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	char dir[LEAKS_PATH], fifo[LEAKS_PATH + 8], path[LEAKS_PATH + 8], lost[512];
+	struct notice loses = {&follower, lost};
+	struct notice recovers = {
+		&follower, "worker/0 no longer loses its output; bytes lost: 9, lines lost: 2"};
+	leaks_make_dir(dir);
+	make_full_disk(dir);
+	options.log_dir = dir;
+	options.name = "left";
+	node_run_begin(&run, &options);
+	snprintf(fifo, sizeof(fifo), "%s/lines", run.dir);
+	assert_int_equal(mkfifo(fifo, 0600), 0);
+	int lines = open(fifo, O_RDWR | O_CLOEXEC);
+	char *json = node_json(
+		"{'framework':'none','roles':{'worker':{'ready':'started',"
+		"'argv':['/bin/sh','-c','while read -r text; do printf $text; done <%s']}}}",
+		fifo);
+	node_start(&run, json, &follower);
+	snprintf(lost, sizeof(lost),
+		 "is losing its output: cannot write to \"%s/%s\" on node left: No space left on "
+		 "device",
+		 dir, follower.job);
+	node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 1);
+	check_described(&run, follower.job, "is losing its output", false);
+	write_text(lines, "five\\nsix\\n\n"); /* one write of the task */
+	node_await(&run, is_notified, &loses, "a loss that is reported");
+	check_described(&run, follower.job, "is losing its output: cannot write to", true);
+	snprintf(path, sizeof(path), "%s/filler", dir);
+	assert_int_equal(unlink(path), 0);
+	write_text(lines, "seven\\n\n");
+	node_await(&run, is_notified, &recovers, "a loss that is over");
+	assert_int_equal(count_notices(&loses), 1);
+	assert_int_equal(count_notices(&recovers), 1);
+	check_described(&run, follower.job, "is losing its output", false);
+	assert_int_equal(count_in_log(&run, "output of worker/0 is being lost: cannot write to"),
+			 1);
+	assert_int_equal(
+		count_in_log(&run,
+			     "output is no longer being lost; bytes lost by tasks of the job: 9\n"),
+		1);
+	char *output = node_output(&follower, "worker/0", 0);
+	assert_string_equal(output, "seven\n");
+	node_stop(&run, follower.job, true);
+	node_await_end(&run, &follower);
+	close(lines);
+	assert_int_equal(unlink(fifo), 0);
+	free(output);
 	free(json);
 	node_follow_end(&follower);
 	node_run_end(&run);
@@ -302,6 +404,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_lost_is_reported_before_the_end),
+		cmocka_unit_test(a_loss_is_reported_when_it_begins_and_when_it_ends),
 		cmocka_unit_test(an_end_that_was_reported_stays),
 		cmocka_unit_test(an_end_that_was_not_reported_may_come_again),
 	};

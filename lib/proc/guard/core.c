@@ -280,7 +280,8 @@ static void guard_core_forward_report(const struct step *step, uint32_t slot,
 		guard_core_end_force(step->core, slot);
 		task->is_reported = true;
 	} else if (report.kind != TFC__MSG_STALLED && report.kind != TFC__MSG_SUSPENDED &&
-		   report.kind != TFC__MSG_CONTINUED) {
+		   report.kind != TFC__MSG_CONTINUED && report.kind != TFC__MSG_OUTPUT_LOST &&
+		   report.kind != TFC__MSG_OUTPUT_RESUMED) {
 		return;
 	}
 	if (report.kind == TFC__MSG_EXITED && task->silent_ms &&

@@ -32,6 +32,13 @@ static void shim_report_suspension(struct shim *shim, uint32_t kind)
 	shim->report.status = 0;
 }
 
+static void shim_report_loss(struct shim *shim, bool is_last)
+{
+	struct tfc__report report;
+	if (loss_observe(shim, is_last, &report))
+		send(TFC__SHIM_GUARD, &report, sizeof(report), MSG_NOSIGNAL);
+}
+
 static int shim_fail_start(struct shim *shim, int error)
 {
 	struct shim_result result = end_step(shim, &(struct shim_event){.kind = SHIM_NOT_STARTED,
@@ -85,6 +92,7 @@ static int shim_start_task(struct shim *shim, struct shim_launch *launch)
 	if (error)
 		return error;
 	suspension_watch(shim, launch->head->suspend_ms);
+	shim->loss.is_watched = launch->head->reports_lost_output;
 	error = isolation_begin(shim, launch->head->isolation);
 	if (error)
 		return error;
@@ -131,6 +139,9 @@ static int shim_wait_ms(const struct shim *shim)
 		at = due;
 	if (shim->core.suspension_at && (!at || shim->core.suspension_at < at))
 		at = shim->core.suspension_at;
+	due = loss_due(shim);
+	if (due && (!at || due < at))
+		at = due;
 	if (!at)
 		return -1;
 	uint64_t now = tfc__now();
@@ -168,6 +179,7 @@ static void shim_supervise(struct shim *shim)
 		if (ready > 0 && fds[4].revents)
 			stall_read(shim);
 		output_write_due(shim);
+		shim_report_loss(shim, false);
 		if (stall_is_due(shim))
 			shim_send_report(shim, TFC__MSG_STALLED);
 		if (ready > 0 && fds[1].revents)
@@ -222,6 +234,7 @@ int main(void)
 	limits_report_oom(&shim);
 	isolation_end(&shim);
 	output_drain(&shim);
+	shim_report_loss(&shim, true);
 	tfc__log_writer_close(&shim.log);
 	shim.report.log_end = shim.log.position;
 	shim.report.log_dropped = shim.log.dropped;

@@ -14,6 +14,17 @@
 #include "log/writer.h"
 #include "proc/protocol.h"
 
+/* The output that the log could not take. */
+struct shim_loss {
+	bool is_watched;
+	bool is_reported;    /* that output is being lost */
+	uint64_t dropped;    /* log.dropped when it was last observed */
+	uint64_t dropped_at; /* when it had grown */
+	uint64_t before;     /* log.dropped and log.dropped_lines when the loss began */
+	uint64_t lines_before;
+	uint64_t pause; /* after this time without a loss, the end of the loss is reported */
+};
+
 struct shim {
 	pid_t task;
 	int out; /* read ends of the task's pipes, or -1 */
@@ -32,6 +43,7 @@ struct shim {
 	struct tfc__command command; /* the guard's SPAWN */
 	struct shim_core core;
 	struct tfc__log_writer log;
+	struct shim_loss loss;
 	struct tfc__report report;
 };
 
@@ -83,6 +95,13 @@ bool stall_is_due(struct shim *shim); /* fills in the report */
 void suspension_watch(struct shim *shim, uint32_t suspend_ms);
 uint32_t suspension_observe(struct shim *shim);
 uint32_t suspension_is_due(struct shim *shim);
+
+/*
+ * loss.c. observe: the report to send, if true; is_last: the task has ended. due: when to observe
+ * again; 0: after the next output.
+ */
+bool loss_observe(struct shim *shim, bool is_last, struct tfc__report *ret_report);
+uint64_t loss_due(const struct shim *shim);
 
 /*
  * isolation.c: groups the task with all that it starts, so that the kernel can kill them together.

@@ -41,6 +41,12 @@ enum tfc_process_event_kind {
 	TFC_PROCESS_SUSPENDED = 4,
 	/* it continues; `silent_ms`: how long it was stopped. Only after SUSPENDED. */
 	TFC_PROCESS_CONTINUED = 5,
+	/* its output is being lost, because it cannot be written to the log: `status` and `text`
+	 * say why; see reports_lost_output */
+	TFC_PROCESS_OUTPUT_LOST = 6,
+	/* its output is written again; `log_dropped` and `dropped_lines`: what was lost. Only after
+	 * OUTPUT_LOST. */
+	TFC_PROCESS_OUTPUT_RESUMED = 7,
 };
 
 /*
@@ -61,7 +67,8 @@ typedef struct tfc_process_event {
 	uint32_t kind;    /* enum tfc_process_event_kind */
 	int32_t pid;      /* of the process; 0 when it never started */
 	uint32_t reason;  /* enum tfc_exit_reason */
-	int32_t status;   /* see enum tfc_exit_reason; SUSPENDED: the signal */
+	int32_t status;   /* see enum tfc_exit_reason; SUSPENDED: the signal; OUTPUT_LOST: an enum
+			     tfc_err */
 	uint32_t is_oom;  /* 1: the kernel killed it because memory ran out */
 	uint64_t time_ns; /* when it happened, CLOCK_REALTIME */
 	/* CPU time in user mode, microseconds: of the process and of the children that it has
@@ -70,8 +77,9 @@ typedef struct tfc_process_event {
 	uint64_t system_us;   /* the same, in the kernel */
 	uint64_t max_rss_kib; /* largest resident set of one of them */
 	uint64_t log_end;     /* log position after its last output, see log.h */
-	uint64_t log_dropped; /* output bytes that could not be written (full disk) */
-	/* a message about the end; STARTED: why memory is not limited; or "" */
+	/* output bytes that could not be written (full disk); OUTPUT_RESUMED: since OUTPUT_LOST */
+	uint64_t log_dropped;
+	/* a message about the end; STARTED: why memory is not limited; OUTPUT_LOST: why; or "" */
 	const char *text;
 	uint32_t silent_ms; /* STALLED: time since its last sign of life; see also SUSPENDED */
 	uint32_t isolation; /* enum tfc_isolation in effect, never AUTO; 0: it never started */
@@ -81,6 +89,7 @@ typedef struct tfc_process_event {
 	 * limit, if the process and its descendants used more than that; 0: memory ran out
 	 * otherwise, or the kernel does not report it */
 	uint64_t memory_limit;
+	uint64_t dropped_lines; /* OUTPUT_RESUMED: the lines among log_dropped */
 } tfc_process_event;
 
 /** Runs in dispatch. TFC_PROCESS_EXITED is the last event; close the process all the same. */
@@ -160,7 +169,10 @@ typedef struct tfc_process_options {
 	 * milliseconds, and TFC_PROCESS_CONTINUED when it continues; 0: never. The process itself
 	 * counts, not its children; a process held by a debugger is not reported. */
 	uint32_t suspend_ms;
-	uint32_t reserved; /* 0 */
+	/* 1: report TFC_PROCESS_OUTPUT_LOST as soon as output cannot be written to the log, and
+	 * TFC_PROCESS_OUTPUT_RESUMED when output was written without a loss for 1 s, or at the end
+	 * of the process. The time doubles with each loss, up to 64 s. */
+	uint32_t reports_lost_output;
 } tfc_process_options;
 
 #define TFC_PROCESS_OPTIONS_INIT                                                         \
