@@ -9,10 +9,59 @@
 #include "base/fail.h"
 #include "cluster/internal.h"
 
+#define STORE_PATIENCE_S 5 /* of a shutdown */
+
+/* The jobs whose end is not stored; *ret_why: why one of them is not. */
+static uint32_t count_unstored_ends(const struct tfc__directory *directory, const char **ret_why)
+{
+	uint32_t count = 0;
+	*ret_why = "";
+	TFC__LIST_EACH (link, &directory->records) {
+		const struct tfc__record *record = record_of(link);
+		if (!record->is_ended || tfc__keeper_is_done(&record->keeper))
+			continue;
+		count++;
+		if (!**ret_why)
+			*ret_why = record->keeper.why;
+	}
+	return count;
+}
+
+static void directory_end_drain(struct tfc__directory *directory)
+{
+	void (*fn)(void *user) = directory->drain_fn;
+	tfc__timer_cancel(&directory->drain_timer);
+	directory->drain_fn = NULL;
+	fn(directory->drain_user);
+}
+
+/* No job runs any more. A shutdown also waits until the ends of its jobs are stored, because
+ * otherwise they would resume. */
 static void directory_on_drained(struct tfc__work *work)
 {
 	struct tfc__directory *directory = tfc__container_of(work, struct tfc__directory, drained);
-	directory->drain_fn(directory->drain_user);
+	const char *why;
+	if (directory->drain_fn &&
+	    (directory->is_suspending || count_unstored_ends(directory, &why) == 0)) {
+		directory_end_drain(directory);
+	} else if (directory->drain_fn && !directory->drain_by) {
+		directory->drain_by = tfc__now() + STORE_PATIENCE_S * TFC__SECOND;
+		tfc__timer_set(&directory->drain_timer, directory->drain_by);
+	}
+}
+
+static void directory_on_drain_timer(struct tfc__timer *timer)
+{
+	struct tfc__directory *directory = tfc__container_of(timer, struct tfc__directory,
+							     drain_timer);
+	const char *why;
+	uint32_t count = count_unstored_ends(directory, &why);
+	if (count)
+		tfc__log(directory->ctx, TFC_LOG_WARNING, "cluster", "",
+			 "cannot store how %u of the node's jobs ended; they resume when the node "
+			 "is back, unless the store accepts their ends when the node closes: %s",
+			 count, *why ? why : "the store does not respond");
+	directory_end_drain(directory);
 }
 
 /* Without a seal key in the store there are no keys: the store keeps no secrets. */
@@ -53,6 +102,7 @@ int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__node
 	tfc__changes_init(&directory->changes, tfc__wall());
 	tfc__client_keys_init(&directory->client_keys, ctx, options->store);
 	tfc__work_init(&directory->drained, ctx, directory_on_drained);
+	tfc__timer_init(&directory->drain_timer, ctx, directory_on_drain_timer);
 	tfc__retention_init(directory);
 	int code = tfc__restore_begin(directory, error);
 	if (code < 0) {
@@ -61,6 +111,12 @@ int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__node
 	}
 	*ret_directory = directory;
 	return TFC_OK;
+}
+
+static void check_drained(struct tfc__directory *directory)
+{
+	if (directory->is_draining && directory->running == 0)
+		tfc__work_schedule(&directory->drained);
 }
 
 static void record_on_journal(struct tfc__observer *observer, const void *event)
@@ -76,6 +132,7 @@ static void record_on_journal(struct tfc__observer *observer, const void *event)
 	record->noted_restarts = journal->restarts;
 	if (*(const enum tfc__journal_event *)event == TFC__JOURNAL_SHOWN)
 		tfc__changes_note(&record->directory->changes, &record->changed);
+	check_drained(record->directory);
 }
 
 void tfc__record_appear(struct tfc__record *record)
@@ -163,6 +220,7 @@ void tfc__directory_close(struct tfc__directory *directory)
 	tfc__store_drop(directory->loading_keys);
 	tfc__store_drop(directory->loading);
 	tfc__work_cancel(&directory->drained);
+	tfc__timer_cancel(&directory->drain_timer);
 	tfc__work_cancel(&directory->tidy);
 	tfc__timer_cancel(&directory->tidy_later);
 	tfc__store_close(directory->store);
@@ -193,12 +251,6 @@ const struct tfc__link *tfc__directory_records(const struct tfc__directory *dire
 const struct tfc__link *tfc__directory_damaged(const struct tfc__directory *directory)
 {
 	return &directory->damaged;
-}
-
-static void check_drained(struct tfc__directory *directory)
-{
-	if (directory->is_draining && directory->running == 0)
-		tfc__work_schedule(&directory->drained);
 }
 
 void tfc__directory_count_end(struct tfc__directory *directory)

@@ -46,7 +46,9 @@ struct tfc__directory {
 	bool is_draining;
 	bool is_suspending; /* running jobs are left for a later epoch */
 	struct tfc__work drained;
-	void (*drain_fn)(void *user);
+	struct tfc__timer drain_timer;
+	uint64_t drain_by; /* no job runs: until then their ends may still be stored; 0: not yet */
+	void (*drain_fn)(void *user); /* NULL: was called */
 	void *drain_user;
 	struct tfc__work tidy;
 	struct tfc__timer tidy_later;

@@ -200,6 +200,11 @@ void tfc__keeper_close(struct tfc__keeper *keeper)
 	tfc__keeper_abandon(keeper);
 }
 
+bool tfc__keeper_is_done(const struct tfc__keeper *keeper)
+{
+	return !keeper->ctx || keeper->is_paused || keeper->kept == keeper->journal->added;
+}
+
 uint32_t tfc__keeper_segment(const char *key)
 {
 	const char *number = strstr(key, "/journal/");

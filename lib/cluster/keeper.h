@@ -56,6 +56,9 @@ void tfc__keeper_resume(struct tfc__keeper *keeper);
 /* Like tfc__keeper_close, but drops the remaining entries: the job is being removed. */
 void tfc__keeper_abandon(struct tfc__keeper *keeper);
 
+/* Whether nothing waits to be stored. */
+bool tfc__keeper_is_done(const struct tfc__keeper *keeper);
+
 /* The number in a segment's key; UINT32_MAX: not a segment. */
 uint32_t tfc__keeper_segment(const char *key);
 

@@ -23,7 +23,7 @@
 
 #define PATIENCE (30 * TFC__SECOND)
 
-static void keep_log(void *user, const tfc_log_entry *entry)
+void node_keep_log(void *user, const tfc_log_entry *entry)
 {
 	struct node_run *run = user;
 	size_t len = strlen(run->log);
@@ -46,7 +46,7 @@ static void open_node(struct node_run *run, const tfc_node_options *options)
 	tfc_node_options node = TFC_NODE_OPTIONS_INIT;
 	*run = (struct node_run){.fds = folder_count_fds()};
 	ctx.helper_dir = getenv("TFC_HELPER_DIR");
-	ctx.log = keep_log;
+	ctx.log = node_keep_log;
 	ctx.log_user = run;
 	ctx.log_level = TFC_LOG_INFO;
 	assert_int_equal(tfc_ctx_new(&ctx, &error, &run->ctx), 0);

@@ -62,6 +62,8 @@ void node_run_begin(struct node_run *run, const tfc_node_options *options);
 struct tfc__gateway_service_options;
 void node_run_begin_served(struct node_run *run,
 			   const struct tfc__gateway_service_options *options);
+/* A context's log: into run->log, which is `user`; warnings are printed, too. */
+void node_keep_log(void *user, const tfc_log_entry *entry);
 void node_run_close(struct node_run *run); /* gateway and node */
 bool node_run_is_remote(void);
 void node_run_end(struct node_run *run);

@@ -195,6 +195,9 @@ void table_node_open(struct node_run *run, struct table *table)
 	const tfc_store_ops ops = make_ops();
 	*run = (struct node_run){.fds = folder_count_fds()};
 	ctx.helper_dir = getenv("TFC_HELPER_DIR");
+	ctx.log = node_keep_log;
+	ctx.log_user = run;
+	ctx.log_level = TFC_LOG_INFO;
 	assert_int_equal(tfc_ctx_new(&ctx, &error, &run->ctx), 0);
 	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-node-", "test", &error,
 					       &run->dir),

@@ -175,6 +175,103 @@ static void a_node_leaves_although_an_end_waits(void **state)
 	end(&run, &follower, id, &table);
 }
 
+/* ---- shutdown */
+
+struct shutdown {
+	const struct table *table;
+	int count;
+	int failure_then; /* of the table, when it was reported */
+};
+
+static void note_shut_down(void *user)
+{
+	struct shutdown *shutdown = user;
+	shutdown->count++;
+	shutdown->failure_then = shutdown->table->failure;
+}
+
+static bool has_shut_down(void *user)
+{
+	return ((struct shutdown *)user)->count > 0;
+}
+
+static void check_next_epoch(struct table *table, const char *id, uint64_t epoch, uint32_t state)
+{
+	struct node_run run;
+	struct follower after = {0};
+	table->failure = 0;
+	table_node_begin(&run, table);
+	node_follow(&run, id, NULL, &after);
+	const struct seen_event *over = node_await_end(&run, &after);
+	assert_int_equal(over->event.epoch, epoch);
+	assert_int_equal(over->event.job_state, state);
+	node_follow_end(&after);
+	node_run_end(&run);
+}
+
+static void a_shutdown_waits_for_an_end_that_can_be_stored(void **state)
+{
+	struct table table = {0};
+	struct node_run run;
+	struct follower follower = {0};
+	struct shutdown shutdown = {&table};
+	char *id = run_to_unstored_end(&run, &table, &follower);
+	assert_int_equal(tfc_node_shutdown(run.node, note_shut_down, &shutdown), TFC_OK);
+	uint32_t refusals = table.refusals;
+	while (table.refusals == refusals) /* it has retried once */
+		assert_true(tfc_ctx_run(run.ctx, -1) >= 0);
+	assert_int_equal(shutdown.count, 0);
+	table.failure = 0;
+	node_await(&run, has_shut_down, &shutdown, "the shutdown");
+	assert_int_equal(shutdown.failure_then, 0);
+	assert_int_equal(node_await_end(&run, &follower)->event.job_state, TFC_JOB_SUCCEEDED);
+	assert_null(strstr(run.log, "cannot store how"));
+	node_follow_end(&follower);
+	node_run_end(&run);
+	check_next_epoch(&table, id, 1, TFC_JOB_SUCCEEDED);
+	assert_int_equal(shutdown.count, 1);
+	free(id);
+	table_free(&table);
+}
+
+/* The host may end. The job is not lost: it runs again. */
+static void shutdown_without_the_end(int failure)
+{
+	struct table table = {0};
+	struct node_run run;
+	struct follower follower = {0};
+	struct shutdown shutdown = {&table};
+	char *id = run_to_unstored_end(&run, &table, &follower);
+	table.failure = failure;
+	uint64_t begin = tfc__now();
+	assert_int_equal(tfc_node_shutdown(run.node, note_shut_down, &shutdown), TFC_OK);
+	node_await(&run, has_shut_down, &shutdown, "the shutdown");
+	assert_in_range(tfc__now() - begin, 4 * TFC__SECOND, 20 * TFC__SECOND);
+	assert_false(follower.is_ended);
+	const char *line = strstr(run.log, "cannot store how 1 of the node's jobs ended");
+	assert_non_null(line);
+	assert_null(strstr(line + 1, "cannot store how 1 of the node's jobs ended"));
+	node_run_close(&run);
+	line = strstr(run.log, "the node closes, but the job's last events are not stored");
+	assert_non_null(line);
+	node_follow_end(&follower);
+	node_run_end(&run);
+	assert_int_equal(shutdown.count, 1);
+	check_next_epoch(&table, id, 2, TFC_JOB_FAILED); /* it ran again: its gate is gone */
+	free(id);
+	table_free(&table);
+}
+
+static void a_shutdown_ends_although_the_disk_stays_full(void **state)
+{
+	shutdown_without_the_end(TFC_ENOSPC);
+}
+
+static void a_shutdown_ends_although_the_disk_fails(void **state)
+{
+	shutdown_without_the_end(TFC_ESYS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,6 +280,9 @@ int main(void)
 		cmocka_unit_test(an_end_that_was_never_stored_was_never_shown),
 		cmocka_unit_test(a_job_whose_end_waits_can_be_forgotten),
 		cmocka_unit_test(a_node_leaves_although_an_end_waits),
+		cmocka_unit_test(a_shutdown_waits_for_an_end_that_can_be_stored),
+		cmocka_unit_test(a_shutdown_ends_although_the_disk_stays_full),
+		cmocka_unit_test(a_shutdown_ends_although_the_disk_fails),
 	};
 	return cmocka_run_group_tests_name("node_unstored", tests, NULL, NULL);
 }

@@ -181,7 +181,11 @@ typedef void (*tfc_node_ended_fn)(void *user);
 
 /**
  * Shuts down: the node accepts no new job and stops each job that it maintains, with the grace
- * periods of its tasks. Then fn runs once, in dispatch. Thread: the context's. Errors: TFC_EINVAL,
+ * periods of its tasks. When all tasks have ended and the end of each job is stored, fn runs once,
+ * in dispatch. If an end cannot be stored (a full or failing disk, a store that does not respond),
+ * fn runs 5 s after the last task has ended, and the log has a warning with the reason. Such a job
+ * has no TFC_EVENT_END. tfc_node_close tries once more to store its end; if that fails, the job
+ * resumes when a node is opened on the same state_dir. Thread: the context's. Errors: TFC_EINVAL,
  * TFC_EFORK, TFC_ESTATE (it is shutting down or leaving already).
  */
 TFC_API int tfc_node_shutdown(tfc_node *node, tfc_node_ended_fn fn, void *user);
