@@ -169,10 +169,35 @@ class KilledNode(Cluster):
         for what, program in (("obedient", "obeys TERM"), ("deaf", "ignores TERM")):
             self.table.add(f"node killed -> next attempt ordered elsewhere, task {program}",
                            spread([killed for killed, _ in took[what]], "ms"), lease, "-", "-", None)
+        self.bench_ways_of_the_will()
 
-    def kill_node(self, reach, pids, script, with_guard):
+    def bench_ways_of_the_will(self):
+        """Nodes with gossip; the packets that bring the last will in one way or the other are dropped."""
+        title = "last task ended -> next attempt ordered, last will only in datagrams"
+        if os.geteuid() != 0:
+            self.table.add(title, "-", "needs root", "-", "-", None)
+            return
+        # A will begins with 89544643 0103; a tcp header has 32 bytes.
+        ways = {"datagrams": "tcp dport 7500 @th,256,48 0x895446430103 drop",
+                "tcp": "udp dport 7500 @th,64,48 0x895446430103 drop"}
+        took = {way: [] for way in ways}
+        with self.network() as (within, _), \
+                self.nodes(2 * self.KILLS + 3, within, has_gossip=True) as (reach, started):
+            def run(*command):
+                subprocess.run([*within, *command], check=True, capture_output=True)
+            run(self.tfc_run, "drain", *reach, "n0")
+            run("nft", "add table inet bench; add chain inet bench out { type filter hook output priority 0; }")
+            for _ in range(self.KILLS):
+                for way, rule in ways.items():
+                    run("nft", f"flush chain inet bench out; add rule inet bench out {rule}")
+                    took[way].append(self.kill_node(reach, [node.pid for node in started], "exec sleep 1000", False,
+                                                    within)[1])
+        self.table.add(title, spread(took["datagrams"], "ms"), "only over tcp " + spread(took["tcp"], "ms"),
+                       ratio(took["datagrams"], took["tcp"]), "-", None)
+
+    def kill_node(self, reach, pids, script, with_guard, within=()):
         """Milliseconds from the kill, and from the end of the task, until the next attempt is ordered."""
-        command = [self.tfc_run, "start", *reach, "--stop-on-interrupt", "--json", "--framework", "none",
+        command = [*within, self.tfc_run, "start", *reach, "--stop-on-interrupt", "--json", "--framework", "none",
                    "--restart-on", "failure", "--", "/bin/sh", "-c", script]
         with background(command, stdout=subprocess.PIPE, env=self.environ, text=True) as job:
             ready = self.await_task(job, "ready")
