@@ -328,6 +328,24 @@ void machine_restart(struct world *w, uint32_t machine)
 	}
 }
 
+void machine_kill_node(struct world *w, uint32_t machine)
+{
+	struct machine *m = &w->machines[machine];
+	if (!m->is_up)
+		return;
+	machine_restart(w, machine);
+	m->is_up = false;
+	m->has_guard = true;
+	m->back_at = w->sim.now + chance(w, 40) * SIM_SECOND;
+}
+
+/* The guard of a killed node has seen the end of all that this agent was told to run. */
+static bool has_will(const struct world *w, const struct agent *agent)
+{
+	const struct machine *m = &w->machines[agent->machine];
+	return m->has_guard && !m->is_cut && has_let_go(w, agent) && !has_previous(m);
+}
+
 /* Nobody hears of it. */
 static void end_previous(struct world *w, uint32_t machine)
 {
@@ -383,7 +401,9 @@ static void tick_agent(struct world *w, uint32_t number)
 	if (agent->is_lost || agent->epoch != w->epoch)
 		return;
 	if (!machine_is_reached(w, agent)) {
-		if (w->sim.now >= agent->received_at + LOST_AFTER)
+		bool comes_will = has_will(w, agent) && once_in(w, 3);
+		w->wills += comes_will;
+		if (comes_will || w->sim.now >= agent->received_at + LOST_AFTER)
 			tell_lost(w, number);
 		else if (!agent->is_silent_reported && once_in(w, 3))
 			report_silence(w, number, true);
@@ -422,7 +442,7 @@ static void come_back(struct world *w, uint32_t machine)
 	if (m->agent != TFC__NO_NODE && !w->agents[m->agent]->is_silent_reported)
 		report_silence(w, m->agent, true);
 	m->is_up = true;
-	m->is_cut = false;
+	m->is_cut = m->has_guard = false;
 }
 
 void machine_tick(struct world *w, uint32_t machine)

@@ -402,8 +402,10 @@ static void misfortune(struct world *w)
 			fence(w);
 		break;
 	case 12:
-	case 13:
 		machine_restart(w, machine);
+		break;
+	case 13:
+		machine_kill_node(w, machine);
 		break;
 	case 14: /* the maintainer's own */
 		machine_restart(w, machine);

@@ -32,6 +32,7 @@ struct machine {
 	bool is_up;
 	bool is_cut;
 	bool is_draining;
+	bool has_guard;        /* its node was killed, and its guard lives */
 	uint64_t back_at;      /* when it rises, or the cut heals */
 	uint64_t renewed_at;   /* its lease counts from then */
 	uint64_t emptied_step; /* it crashed, its node was killed, or its lease was over */
@@ -98,7 +99,7 @@ struct world {
 	uint32_t verdict_reason;
 	int32_t verdict_status;
 	uint32_t verdict_task;
-	uint64_t launches, losses, moves, outlived;
+	uint64_t launches, losses, moves, outlived, wills;
 	uint32_t count;
 	uint32_t job_state;
 	uint32_t generation;
@@ -126,6 +127,8 @@ void machine_crash(struct world *w, uint32_t machine);
 void machine_cut(struct world *w, uint32_t machine);
 /* Its node is killed and started again at once; its tasks live on for their grace. */
 void machine_restart(struct world *w, uint32_t machine);
+/* Its node alone is killed; its tasks live on for their grace, and then its last will may come. */
+void machine_kill_node(struct world *w, uint32_t machine);
 /* Leases end, machines rise, cuts heal. */
 void machine_tick(struct world *w, uint32_t machine);
 bool machine_is_reached(const struct world *w, const struct agent *agent);
