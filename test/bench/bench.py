@@ -14,6 +14,7 @@ import measure
 import nodes
 import output
 import page
+import renewals
 import start
 import torch_start
 import train
@@ -30,6 +31,7 @@ ROWS = {
     "cluster": nodes.Cluster,
     "gossip": gossip.Gossip,
     "killed_node": nodes.KilledNode,
+    "renewals": renewals.Renewals,
     "idle": cost.Idle,
     "scale": cost.Scale,
     "size": cost.Size,

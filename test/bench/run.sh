@@ -2,7 +2,8 @@
 # Measures libtfcluster against its peers and prints one table. Installs what it needs.
 #   test/bench/run.sh [--markdown] [--full] [ROW...]
 #                                only these rows: launch restart port logs subscribe bundle rpc relay
-#                                cluster gossip killed_node idle scale size train torch_start;
+#                                cluster gossip killed_node renewals idle scale size train
+#                                torch_start;
 #                                --markdown: into doc/benchmarks.md, too; --full: gossip with more
 #                                sizes and stalls
 set -eu
