@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "member/gossip_core.h"
 #include "wire/secret_file.h"
 
 #define HEAD "tfcluster-generation 1 "
@@ -31,7 +32,7 @@ static int generation_read(const char *path, tfc_error *error, uint32_t *ret_gen
 	bool is_right = strncmp(text, HEAD, strlen(HEAD)) == 0 && text[strlen(HEAD)] >= '1' &&
 			text[strlen(HEAD)] <= '9';
 	unsigned long long number = is_right ? strtoull(text + strlen(HEAD), &end, 10) : 0;
-	if (!is_right || strcmp(end, "\n") != 0 || number >= UINT32_MAX)
+	if (!is_right || strcmp(end, "\n") != 0 || number >= TFC__GOSSIP_LIMIT - 1)
 		code = tfc__fail(
 			error, TFC_EPARSE, "member", 0,
 			"generation file \"%s\" is damaged; remove it, and the node gets a "
@@ -73,8 +74,14 @@ static int generation_write(const char *directory, const char *path, uint32_t ge
 int tfc__generation_next(const char *directory, uint32_t least, tfc_error *error,
 			 uint32_t *ret_generation)
 {
-	uint32_t generation = (uint32_t)(tfc__wall() / TFC__SECOND);
+	const uint64_t year_2026 = UINT64_C(1767225600); /* counted from there, so that it fits */
+	uint64_t wall = tfc__wall() / TFC__SECOND;
+	uint32_t generation = wall > year_2026 ? (uint32_t)(wall - year_2026) : 1;
 	int code = TFC_OK;
+	if (least >= TFC__GOSSIP_LIMIT)
+		return tfc__fail(error, TFC_EINVAL, "member", 0,
+				 "generation %u is beyond the limit of %u", least,
+				 TFC__GOSSIP_LIMIT - 1);
 	if (directory) {
 		char *path = tfc__path_join(directory, "generation");
 		if (!path)

@@ -12,10 +12,10 @@
 
 /*
  * Stores the next generation, at least `least`, in the directory and syncs it before it returns.
- * directory NULL: the generation is the wall clock in seconds, or `least` if that is higher; a node
- * without a state directory has another id at each start, so that this number orders nothing but
- * the changes within one run. Errors: TFC_EPARSE (the file is damaged), TFC_EACCES, and those of
- * writing the file.
+ * directory NULL: the generation is the seconds since the beginning of 2026, or `least` if that is
+ * higher; a node without a state directory has another id at each start, so that this number orders
+ * nothing but the changes within one run. Errors: TFC_EINVAL (`least` is not below
+ * TFC__GOSSIP_LIMIT), TFC_EPARSE (the file is damaged), TFC_EACCES, and those of writing the file.
  */
 int tfc__generation_next(const char *directory, uint32_t least, tfc_error *error,
 			 uint32_t *ret_generation);

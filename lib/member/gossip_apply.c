@@ -1,4 +1,5 @@
 /* What other members say: about each other, and about this node. */
+#include <string.h>
 #include <tfcluster/member.h>
 
 #include "member/gossip_state.h"
@@ -13,25 +14,31 @@ static void gossip_pause(struct tfc__gossip *g, enum gossip_mode mode)
 	tfc__gossip_sync_soon(g);
 }
 
+void tfc__gossip_request_generation(struct tfc__gossip *g)
+{
+	struct gossip_action *a = tfc__gossip_act(g, TFC__GOSSIP_DO_GENERATION);
+	if (a)
+		a->generation = g->generation_seen;
+}
+
 static void gossip_need_generation(struct tfc__gossip *g, uint32_t seen)
 {
 	if (g->mode == GOSSIP_WAITING && seen <= g->generation_seen)
 		return;
 	gossip_pause(g, GOSSIP_WAITING);
 	g->generation_seen = seen;
-	struct gossip_action *a = tfc__gossip_act(g, TFC__GOSSIP_DO_GENERATION);
-	if (a)
-		a->generation = seen;
+	tfc__gossip_request_generation(g);
 }
 
 void tfc__gossip_self_advance(struct tfc__gossip *g, uint64_t seen)
 {
 	uint64_t incarnation = g->self->incarnation > seen ? g->self->incarnation : seen;
-	if ((uint32_t)incarnation + 1 >= TFC__GOSSIP_LIMIT) {
+	uint64_t next = tfc__gossip_incarnation_next(incarnation);
+	if (next == incarnation) {
 		gossip_need_generation(g, tfc__gossip_generation(incarnation));
 		return;
 	}
-	tfc__gossip_peer_set(g, g->self, incarnation + 1, g->self->state);
+	tfc__gossip_peer_set(g, g->self, next, g->self->state);
 	tfc__gossip_spread(g, g->self);
 }
 
@@ -39,14 +46,21 @@ void tfc__gossip_lose_name(struct tfc__gossip *g, const struct gossip_peer *winn
 {
 	gossip_pause(g, GOSSIP_LOST_NAME);
 	g->lost_to = winner->id;
-	tfc__gossip_peer_set(g, g->self, g->self->incarnation + 1, TFC_MEMBER_LEFT);
+	tfc__gossip_peer_set(g, g->self, tfc__gossip_incarnation_next(g->self->incarnation),
+			     TFC_MEMBER_LEFT);
 	tfc__gossip_spread(g, g->self);
 }
 
 void tfc__gossip_check_lost(struct tfc__gossip *g, const struct gossip_peer *peer)
 {
-	if (g->mode == GOSSIP_LOST_NAME && tfc__gossip_id_equal(&peer->id, &g->lost_to))
-		tfc__gossip_resume(g, g->self->incarnation + 1);
+	if (g->mode != GOSSIP_LOST_NAME || !tfc__gossip_id_equal(&peer->id, &g->lost_to) ||
+	    (tfc__gossip_is_there(peer) && strcmp(peer->text, g->self->text) == 0))
+		return;
+	uint64_t next = tfc__gossip_incarnation_next(g->self->incarnation);
+	if (next == g->self->incarnation)
+		gossip_need_generation(g, tfc__gossip_generation(next));
+	else
+		tfc__gossip_resume(g, next);
 }
 
 static void gossip_report_twin(struct tfc__gossip *g, struct gossip_peer *peer,
@@ -98,6 +112,9 @@ static void gossip_apply_to_self(struct tfc__gossip *g, const struct tfc__gossip
 		origin->is_accused = true;
 		return;
 	}
+	/* No copy of this node was started so often. The number would be on disk for ever. */
+	if (seen - own > GOSSIP_GENERATION_STEP_MAX)
+		return;
 	if (is_there && is_elsewhere) {
 		gossip_meet_twin(g, m);
 		return;
@@ -178,6 +195,7 @@ static void gossip_apply_alive(struct tfc__gossip *g, struct gossip_peer *peer,
 	if (changes)
 		tfc__gossip_report(g, peer, changes);
 	tfc__gossip_peer_claim_name(g, peer);
+	tfc__gossip_check_lost(g, peer);
 	gossip_spread_on(g, peer, origin);
 	if (!was_there && !is_new) /* back from a partition: both sides have much to say */
 		tfc__gossip_sync_soon(g);

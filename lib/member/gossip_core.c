@@ -181,7 +181,11 @@ bool tfc__gossip_frame_request(struct tfc__gossip *g, enum gossip_stream_kind ki
 	if (id)
 		a->id = *id;
 	a->stream = ++g->stream_number;
-	g->streams[i] = (struct gossip_stream){kind, a->stream, *to, a->id};
+	g->streams[i] = (struct gossip_stream){.kind = kind,
+					       .number = a->stream,
+					       .deadline = g->now + 30 * gossip_second,
+					       .to = *to,
+					       .id = a->id};
 	return true;
 }
 
@@ -190,6 +194,7 @@ bool tfc__gossip_frame_request(struct tfc__gossip *g, enum gossip_stream_kind ki
 /* What a datagram asks for. Each kind is answered once, whatever the datagram repeats. */
 struct gossip_wants {
 	bool is_ping, is_ping_req, is_query;
+	bool has_own_record; /* of the sender */
 	uint32_t ping_seq;
 	struct tfc__gossip_message ping_req;
 };
@@ -229,6 +234,9 @@ static void gossip_datagram_message(struct tfc__gossip *g, const struct tfc__gos
 		wants->is_query = true;
 		break;
 	case TFC__GOSSIP_RECORD:
+		wants->has_own_record |= tfc__gossip_id_equal(&m->id, &origin->sender);
+		tfc__gossip_apply(g, m, origin);
+		break;
 	case TFC__GOSSIP_SUSPECT:
 	case TFC__GOSSIP_DOWN:
 	case TFC__GOSSIP_LEFT:
@@ -257,7 +265,9 @@ static void gossip_respond(struct tfc__gossip *g, const struct gossip_wants *wan
 		tfc__gossip_peer_record(g->self, &m);
 		is_empty &= !tfc__gossip_frame_add(g, &m);
 	}
-	if (is_running && sender != g->self && (!sender || sender->incarnation < incarnation)) {
+	/* A record that was not taken (the table is full) would be requested for ever. */
+	if (is_running && sender != g->self && !wants->has_own_record &&
+	    (!sender || sender->incarnation < incarnation)) {
 		m = (struct tfc__gossip_message){.type = TFC__GOSSIP_QUERY};
 		is_empty &= !tfc__gossip_frame_add(g, &m);
 	} else if (is_running && sender &&
@@ -337,7 +347,8 @@ static void gossip_leave(struct tfc__gossip *g)
 	if (g->mode == GOSSIP_LEAVING || g->mode == GOSSIP_LEFT)
 		return;
 	bool is_silent = g->mode != GOSSIP_RUNNING || g->there < 2;
-	tfc__gossip_peer_set(g, g->self, g->self->incarnation + 1, TFC_MEMBER_LEFT);
+	tfc__gossip_peer_set(g, g->self, tfc__gossip_incarnation_next(g->self->incarnation),
+			     TFC_MEMBER_LEFT);
 	if (is_silent) {
 		gossip_leave_end(g);
 		return;

@@ -40,7 +40,9 @@ struct tfc__gossip_address {
 	uint16_t port;  /* in the host's order */
 };
 
-/* An incarnation is generation << 32 | counter. The highest one wins, whatever the state. */
+/* An incarnation is generation << 32 | counter. The highest one wins, whatever the state. Both
+ * numbers stay below the limit; a message beyond it is malformed. */
+#define TFC__GOSSIP_LIMIT UINT32_C(0x7fffffff)
 static inline uint32_t tfc__gossip_generation(uint64_t incarnation)
 {
 	return (uint32_t)(incarnation >> 32);
@@ -121,8 +123,8 @@ struct tfc__gossip_event {
 enum tfc__gossip_action_kind {
 	TFC__GOSSIP_DO_SEND = 1, /* a datagram: to, bytes, len */
 	/* Open a stream to `to` (or use an open one), send bytes as one request, and report
-	 * RESPONSE or STREAM_FAILED with `stream`, in 10 s. id: the member that is expected there;
-	 * zeros: any. */
+	 * RESPONSE or STREAM_FAILED with `stream`, in 10 s; after 30 s it counts as failed. id: the
+	 * member that is expected there; zeros: any. */
 	TFC__GOSSIP_DO_REQUEST,
 	TFC__GOSSIP_DO_REPLY,  /* respond to REQUEST `stream`: bytes, len; len 0: close it */
 	TFC__GOSSIP_DO_MEMBER, /* member: `changes` of it. Never this node itself */
@@ -133,7 +135,7 @@ enum tfc__gossip_action_kind {
 	TFC__GOSSIP_DO_CONFLICT,
 	/* This id has been seen with `generation`: an earlier state of this node was restored, or
 	 * its state was lost. Store a higher generation, then report GENERATION. Until then this
-	 * node does not take part. */
+	 * node does not take part, and the action is repeated every few seconds. */
 	TFC__GOSSIP_DO_GENERATION,
 	TFC__GOSSIP_DO_JOINED,      /* to: a push-pull with this address of JOIN succeeded */
 	TFC__GOSSIP_DO_JOIN_FAILED, /* to: it failed, or only this node is there */

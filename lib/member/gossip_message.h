@@ -14,9 +14,6 @@ enum {
 	TFC__GOSSIP_HEADER_SIZE = 4,
 };
 
-/* Generation and counter of an incarnation stay below this; a message beyond it is malformed. */
-#define TFC__GOSSIP_LIMIT UINT32_C(0x7fffffff)
-
 /* The numbers are those on the wire. */
 enum tfc__gossip_type {
 	TFC__GOSSIP_PING = 1,
@@ -28,7 +25,7 @@ enum tfc__gossip_type {
 	TFC__GOSSIP_DOWN = 7,
 	TFC__GOSSIP_LEFT = 8,
 	TFC__GOSSIP_QUERY = 9,   /* send me your record */
-	TFC__GOSSIP_HASHES = 10, /* one hash for each bucket of members: respond with BUCKETS */
+	TFC__GOSSIP_HASHES = 10, /* one hash for each bucket of members: respond with RANGE */
 	TFC__GOSSIP_RANGE = 11,  /* the records that follow are all that I have of these buckets */
 };
 

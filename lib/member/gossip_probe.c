@@ -166,8 +166,15 @@ static struct gossip_peer *gossip_probe_pick(struct tfc__gossip *g)
 void tfc__gossip_ping_for(struct tfc__gossip *g, const struct tfc__gossip_message *request,
 			  const struct tfc__gossip_address *from)
 {
-	if (g->relay_count == GOSSIP_RELAYS || tfc__gossip_id_equal(&request->id, &g->self->id))
+	struct tfc__gossip_message m = {.type = TFC__GOSSIP_NACK, .seq = request->seq};
+	if (tfc__gossip_id_equal(&request->id, &g->self->id))
 		return;
+	if (g->relay_count == GOSSIP_RELAYS) {
+		tfc__gossip_frame_begin(g, g->options.datagram_max);
+		tfc__gossip_frame_add(g, &m);
+		tfc__gossip_frame_send(g, from, true);
+		return;
+	}
 	uint32_t at = (g->relay_first + g->relay_count++) % GOSSIP_RELAYS;
 	g->relays[at] = (struct gossip_relay){
 		.seq = ++g->seq,
@@ -176,7 +183,7 @@ void tfc__gossip_ping_for(struct tfc__gossip *g, const struct tfc__gossip_messag
 		.asked_by = *from,
 		.deadline = g->now + g->options.interval_ns * 2 / 5,
 	};
-	struct tfc__gossip_message m = {.type = TFC__GOSSIP_PING, .seq = g->seq};
+	m = (struct tfc__gossip_message){.type = TFC__GOSSIP_PING, .seq = g->seq};
 	tfc__gossip_frame_begin(g, g->options.datagram_max);
 	tfc__gossip_frame_add(g, &m);
 	tfc__gossip_frame_send(g, &request->address, true);
@@ -213,7 +220,7 @@ void tfc__gossip_probe_contact(struct tfc__gossip *g, struct gossip_peer *peer)
 			gossip_probe_end(g, &g->probes[i]);
 }
 
-/* Smoothed as TCP does it (RFC 6298). */
+/* Smoothed as TCP does it (RFC 6298, 2). */
 static void gossip_measure(struct gossip_peer *peer, uint64_t rtt_ns)
 {
 	uint32_t us = rtt_ns / 1000 > UINT32_MAX ? UINT32_MAX : (uint32_t)(rtt_ns / 1000);
@@ -231,7 +238,9 @@ void tfc__gossip_ack(struct tfc__gossip *g, uint32_t seq, const struct tfc__goss
 			continue;
 		bool is_asked = seq == probe->seq + 1 && probe->nacks_expected;
 		if (seq == probe->seq && tfc__gossip_id_equal(sender, &target->id)) {
-			gossip_measure(target, g->now - probe->begin);
+			/* later, it is not known which ping was acknowledged */
+			if (probe->stage == GOSSIP_STAGE_DIRECT)
+				gossip_measure(target, g->now - probe->begin);
 			target->received_at = g->now;
 		} else if (!is_asked) {
 			return; /* another node is at the target's address, or nobody was asked */

@@ -18,7 +18,8 @@ enum {
 	GOSSIP_SPREAD_FACTOR = 4,  /* an update is sent this often * log10(members), rounded up */
 	GOSSIP_SPREAD_QUEUES = 32, /* more than the most often that an update is sent */
 	GOSSIP_FAILURES = 4,       /* in a row: this node may be cut off */
-	GOSSIP_RECENT_PARTS = 8,   /* of the time in which members that went down are counted */
+	GOSSIP_GENERATION_STEP_MAX = 1 << 20, /* by which a copy of this node can be ahead */
+	GOSSIP_RECENT_PARTS = 8, /* of the time in which members that went down are counted */
 };
 
 struct gossip_suspicion {
@@ -91,8 +92,10 @@ enum gossip_stream_kind {
 struct gossip_stream {
 	enum gossip_stream_kind kind;
 	uint64_t number;
+	uint64_t deadline; /* the caller should have reported the outcome by then */
 	struct tfc__gossip_address to;
 	struct tfc__gossip_id id; /* expected there, or zeros */
+	uint32_t rest_max;        /* JOIN, SYNC: goes on if fewer buckets than these are left */
 };
 
 enum gossip_mode {
@@ -257,8 +260,15 @@ void tfc__gossip_apply(struct tfc__gossip *g, const struct tfc__gossip_message *
 /* Takes part again, with a higher generation or counter. */
 void tfc__gossip_resume(struct tfc__gossip *g, uint64_t incarnation);
 void tfc__gossip_lose_name(struct tfc__gossip *g, const struct gossip_peer *winner);
-/* A member is down or has left: this node may have lost its name to it. */
+/* Requests a generation above generation_seen. */
+void tfc__gossip_request_generation(struct tfc__gossip *g);
+/* A member is down, has left or is renamed: this node may have lost its name to it. */
 void tfc__gossip_check_lost(struct tfc__gossip *g, const struct gossip_peer *peer);
+/* The same at the end of the counter: a higher generation must come first. */
+static inline uint64_t tfc__gossip_incarnation_next(uint64_t incarnation)
+{
+	return (uint32_t)incarnation + 1 < TFC__GOSSIP_LIMIT ? incarnation + 1 : incarnation;
+}
 /* Counts this node's incarnation up, above `seen`. */
 void tfc__gossip_self_advance(struct tfc__gossip *g, uint64_t seen);
 

@@ -9,7 +9,6 @@
 
 #include "member/gossip_internal.h"
 
-#define STREAMS_MAX 64 /* requests at one time; more fail */
 #define DIAL_MS 4000
 #define RESPONSE_MS 5000
 
@@ -198,11 +197,8 @@ static int stream_dial(struct gossip_exchange *stream, const struct tfc__gossip_
 void tfc__gossip_stream_open(struct tfc__gossip_membership *gossip,
 			     const struct tfc__gossip_action *action)
 {
-	uint32_t count = 0;
-	TFC__LIST_EACH (link, &gossip->streams)
-		count++;
 	struct gossip_exchange *stream = calloc(1, sizeof(*stream));
-	if (!stream) /* the state machine waits 10 s for each response */
+	if (!stream) /* the state machine gives a request up after a time */
 		return;
 	stream->gossip = gossip;
 	stream->number = action->stream;
@@ -215,9 +211,6 @@ void tfc__gossip_stream_open(struct tfc__gossip_membership *gossip,
 	int code = TFC_OK;
 	if (stream->params.is_failed)
 		code = tfc__fail_nomem(&stream->error, "member");
-	else if (count >= STREAMS_MAX)
-		code = tfc__fail(&stream->error, TFC_EBUSY, "member", 0,
-				 "%u exchanges of members are open", count);
 	else
 		code = stream_dial(stream, &action->id);
 	if (code < 0) {

@@ -36,8 +36,17 @@ void tfc__gossip_hash(struct tfc__gossip *g, const struct gossip_peer *peer)
 
 /* ---- requests */
 
+static struct gossip_stream *gossip_stream_find(struct tfc__gossip *g, uint64_t number)
+{
+	for (uint32_t i = 0; i < GOSSIP_STREAMS; i++)
+		if (g->streams[i].kind && g->streams[i].number == number)
+			return &g->streams[i];
+	return NULL;
+}
+
 static void gossip_sync_with(struct tfc__gossip *g, enum gossip_stream_kind kind,
-			     const struct tfc__gossip_address *to, const struct tfc__gossip_id *id)
+			     const struct tfc__gossip_address *to, const struct tfc__gossip_id *id,
+			     uint32_t rest_max)
 {
 	uint8_t hashes[8 * TFC__GOSSIP_BUCKETS];
 	struct tfc__gossip_message m = {.type = TFC__GOSSIP_HASHES, .hashes = hashes};
@@ -45,7 +54,9 @@ static void gossip_sync_with(struct tfc__gossip *g, enum gossip_stream_kind kind
 		tfc__gossip_write_u64(hashes + 8 * i, g->hashes[i]);
 	tfc__gossip_frame_begin(g, g->options.stream_max);
 	tfc__gossip_frame_add(g, &m);
-	if (!tfc__gossip_frame_request(g, kind, to, id) && kind == GOSSIP_STREAM_JOIN) {
+	if (tfc__gossip_frame_request(g, kind, to, id)) {
+		gossip_stream_find(g, g->stream_number)->rest_max = rest_max;
+	} else if (kind == GOSSIP_STREAM_JOIN) {
 		struct gossip_action *a = tfc__gossip_act(g, TFC__GOSSIP_DO_JOIN_FAILED);
 		if (a)
 			a->to = *to;
@@ -55,7 +66,7 @@ static void gossip_sync_with(struct tfc__gossip *g, enum gossip_stream_kind kind
 void tfc__gossip_join(struct tfc__gossip *g, const struct tfc__gossip_address *to)
 {
 	if (g->mode != GOSSIP_LEAVING && g->mode != GOSSIP_LEFT)
-		gossip_sync_with(g, GOSSIP_STREAM_JOIN, to, NULL);
+		gossip_sync_with(g, GOSSIP_STREAM_JOIN, to, NULL, TFC__GOSSIP_BUCKETS);
 }
 
 /* Soon, and then less and less often. */
@@ -71,6 +82,11 @@ void tfc__gossip_sync_tick(struct tfc__gossip *g)
 {
 	if (g->now < g->sync_at)
 		return;
+	for (uint32_t i = 0; i < GOSSIP_STREAMS; i++)
+		if (g->streams[i].kind && g->streams[i].deadline <= g->now)
+			tfc__gossip_stream_failed(g, g->streams[i].number);
+	if (g->mode == GOSSIP_WAITING) /* the last one could not be stored */
+		tfc__gossip_request_generation(g);
 	/* A node that waits until it may take part again asks often. */
 	uint64_t limit = g->mode == GOSSIP_RUNNING ? g->options.push_pull_ns
 						   : 10 * g->options.interval_ns;
@@ -79,13 +95,14 @@ void tfc__gossip_sync_tick(struct tfc__gossip *g)
 		     tfc__gossip_random(g, (uint32_t)(g->sync_ns >> 9)) * UINT64_C(256);
 	const struct gossip_peer *peer = tfc__gossip_peer_random(g, NULL);
 	if (peer)
-		gossip_sync_with(g, GOSSIP_STREAM_SYNC, &peer->address, &peer->id);
+		gossip_sync_with(g, GOSSIP_STREAM_SYNC, &peer->address, &peer->id,
+				 TFC__GOSSIP_BUCKETS);
 }
 
 /* ---- records */
 
-/* Writes RANGE and the records of these buckets, bucket by bucket, as many as fit. Records that the
- * other side has are left out. */
+/* Writes RANGE and the records of these buckets, bucket by bucket from a random one, as many as
+ * fit. Records that the other side has are left out. */
 static void gossip_add_records(struct tfc__gossip *g, uint64_t buckets)
 {
 	struct tfc__gossip_message range = {.type = TFC__GOSSIP_RANGE}, m;
@@ -97,13 +114,15 @@ static void gossip_add_records(struct tfc__gossip *g, uint64_t buckets)
 		if (!g->slots[i]->is_in_remote)
 			sizes[gossip_bucket(&m.id)] += tfc__gossip_message_size(&m);
 	}
+	uint32_t first = tfc__gossip_random(g, TFC__GOSSIP_BUCKETS);
 	for (uint32_t i = 0; i < TFC__GOSSIP_BUCKETS; i++) {
-		uint64_t bit = UINT64_C(1) << i;
+		uint32_t bucket = (first + i) % TFC__GOSSIP_BUCKETS;
+		uint64_t bit = UINT64_C(1) << bucket;
 		if (!(buckets & bit))
 			continue;
-		if (sizes[i] <= room) {
+		if (sizes[bucket] <= room) {
 			range.buckets |= bit;
-			room -= sizes[i];
+			room -= sizes[bucket];
 		} else {
 			range.rest |= bit;
 		}
@@ -125,7 +144,6 @@ static uint64_t gossip_differing_buckets(const struct tfc__gossip *g, const uint
 	return buckets;
 }
 
-/* Applies the records of a frame. Returns what its RANGE says, and its last request or response. */
 struct gossip_frame_content {
 	struct tfc__gossip_message range;
 	const uint8_t *hashes;
@@ -143,6 +161,7 @@ static void gossip_sync_record(struct tfc__gossip *g, const struct tfc__gossip_m
 				     tfc__gossip_is_there(peer) == (m->state <= TFC_MEMBER_SUSPECT);
 }
 
+/* Applies the records of a frame. Returns what its RANGE says, and its last request or response. */
 static void gossip_read_frame(struct tfc__gossip *g, const struct tfc__gossip_event *event,
 			      struct gossip_frame_content *ret_content)
 {
@@ -196,14 +215,6 @@ bool tfc__gossip_request(struct tfc__gossip *g, const struct tfc__gossip_event *
 	return true;
 }
 
-static struct gossip_stream *gossip_stream_find(struct tfc__gossip *g, uint64_t number)
-{
-	for (uint32_t i = 0; i < GOSSIP_STREAMS; i++)
-		if (g->streams[i].kind && g->streams[i].number == number)
-			return &g->streams[i];
-	return NULL;
-}
-
 static void gossip_join_end(struct tfc__gossip *g, const struct gossip_stream *stream,
 			    bool is_joined)
 {
@@ -215,7 +226,9 @@ static void gossip_join_end(struct tfc__gossip *g, const struct gossip_stream *s
 		a->to = stream->to;
 }
 
-/* The second exchange: what the other side lacks; and a third where it had more than fits. */
+/* The second exchange: what the other side lacks; and a third where it had more than fits. A
+ * difference may be there for good (the table of one side is full): without progress, the rest
+ * waits for the next push-pull. */
 static void gossip_sync_answer(struct tfc__gossip *g, const struct gossip_stream *stream,
 			       const struct tfc__gossip_id *sender,
 			       const struct gossip_frame_content *content)
@@ -225,8 +238,9 @@ static void gossip_sync_answer(struct tfc__gossip *g, const struct gossip_stream
 		gossip_add_records(g, content->range.buckets);
 		tfc__gossip_frame_request(g, GOSSIP_STREAM_RECORDS, &stream->to, sender);
 	}
-	if (content->range.rest && content->range.buckets)
-		gossip_sync_with(g, GOSSIP_STREAM_SYNC, &stream->to, sender);
+	uint32_t rest = (uint32_t)__builtin_popcountll(content->range.rest);
+	if (rest && content->range.buckets && rest < stream->rest_max)
+		gossip_sync_with(g, GOSSIP_STREAM_SYNC, &stream->to, sender, rest);
 }
 
 bool tfc__gossip_response(struct tfc__gossip *g, const struct tfc__gossip_event *event)

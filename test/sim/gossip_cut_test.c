@@ -27,7 +27,7 @@ static void assert_converges(struct gossip_sim *s, uint64_t limit)
 }
 
 /* Nothing reaches it, and all that it sends arrives: it suspects everybody. */
-static void a_node_that_only_sends_declares_nobody(void **state)
+static void a_node_that_only_sends_makes_nobody_down_for_others(void **state)
 {
 	(void)state;
 	struct gossip_sim *s = new_world(32, 1);
@@ -220,7 +220,7 @@ static void a_mass_restart_leaves_nobody_dead(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_node_that_only_sends_declares_nobody),
+		cmocka_unit_test(a_node_that_only_sends_makes_nobody_down_for_others),
 		cmocka_unit_test(a_node_that_only_receives_is_down_once),
 		cmocka_unit_test(a_node_that_is_alone_slows_down),
 		cmocka_unit_test(a_broken_path_between_two_matters_to_nobody),

@@ -339,11 +339,105 @@ static void of_two_with_one_name_the_higher_generation_stays(void **state)
 	gossip_sim_free(s);
 }
 
+/* The holder of the name returns under another one: nobody is down, and the name is free. */
+static void a_name_is_free_when_its_holder_is_renamed(void **state)
+{
+	(void)state;
+	struct gossip_sim *s = new_world(5, 4);
+	const uint32_t many = 9;
+	gossip_sim_disguise(s, 4, NULL, &many, "node-3", false);
+	gossip_sim_start(s, 4, 0);
+	gossip_sim_run(s, 5 * GS_SECOND);
+	assert_int_equal(gossip_sim_state(s, 0, 3), TFC_MEMBER_LEFT);
+	gossip_sim_kill(s, 4, false);
+	gossip_sim_disguise(s, 4, NULL, NULL, "other", false);
+	gossip_sim_start(s, 4, 0);
+	gossip_sim_run(s, 60 * GS_SECOND);
+	for (uint32_t node = 0; node < 3; node++) {
+		assert_int_equal(gossip_sim_state(s, node, 3), TFC_MEMBER_ALIVE);
+		assert_int_equal(gossip_sim_state(s, node, 4), TFC_MEMBER_ALIVE);
+	}
+	gossip_sim_free(s);
+}
+
+/* ---- what the caller could not do */
+
+/* The actions of this kind that ticks of the core bring within `length`. */
+static uint32_t count_actions(struct tfc__gossip *g, enum tfc__gossip_action_kind kind,
+			      uint64_t *now, uint64_t length)
+{
+	const struct tfc__gossip_event tick = {.kind = TFC__GOSSIP_TICK};
+	const struct tfc__gossip_action *a;
+	uint32_t count = 0;
+	for (uint64_t end = *now + length; *now < end; *now += 100 * GS_MS) {
+		assert_int_equal(tfc__gossip_step(g, &tick, *now), 0);
+		while ((a = tfc__gossip_next(g)))
+			count += a->kind == kind;
+	}
+	return count;
+}
+
+static void a_generation_that_was_not_stored_is_requested_again(void **state)
+{
+	(void)state;
+	struct gossip_sim *s = new_world(3, 3);
+	struct tfc__gossip_message m = {.type = TFC__GOSSIP_DOWN,
+					.id = gossip_sim_id(0),
+					.incarnation = UINT64_C(5) << 32,
+					.from = gossip_sim_id(1)};
+	uint8_t bytes[200];
+	uint8_t *end = tfc__gossip_write_header(bytes, UINT64_C(1) << 32);
+	struct tfc__gossip_event e = {.kind = TFC__GOSSIP_DATAGRAM,
+				      .from = gossip_sim_address(s, 1),
+				      .id = gossip_sim_id(1),
+				      .generation = 1,
+				      .bytes = bytes,
+				      .len = (size_t)(tfc__gossip_write(end, &m) - bytes)};
+	struct tfc__gossip *g = gossip_sim_core(s, 0);
+	uint64_t now = gossip_sim_now(s);
+	assert_int_equal(tfc__gossip_step(g, &e, now), 0); /* its request is not carried out */
+	uint32_t count = count_actions(g, TFC__GOSSIP_DO_GENERATION, &now, 60 * GS_SECOND);
+	assert_in_range(count, 5, 60);
+	e = (struct tfc__gossip_event){.kind = TFC__GOSSIP_GENERATION, .generation = 6};
+	assert_int_equal(tfc__gossip_step(g, &e, now), 0);
+	assert_int_equal(count_actions(g, TFC__GOSSIP_DO_GENERATION, &now, 60 * GS_SECOND), 0);
+	gossip_sim_free(s);
+}
+
+static void requests_without_an_outcome_do_not_prevent_later_ones(void **state)
+{
+	(void)state;
+	struct gossip_sim *s = new_world(2, 2);
+	struct tfc__gossip *g = gossip_sim_core(s, 0);
+	struct tfc__gossip_address to = gossip_sim_address(s, 1);
+	const struct tfc__gossip_event join = {.kind = TFC__GOSSIP_JOIN,
+					       .addresses = &to,
+					       .count = 1};
+	uint64_t now = gossip_sim_now(s);
+	for (int i = 0; i < 100; i++) {
+		const struct tfc__gossip_action *a;
+		uint32_t requests = 0, failures = 0;
+		assert_int_equal(tfc__gossip_step(g, &join, now), 0);
+		while ((a = tfc__gossip_next(g))) {
+			requests += a->kind == TFC__GOSSIP_DO_REQUEST;
+			failures += a->kind == TFC__GOSSIP_DO_JOIN_FAILED;
+		}
+		assert_int_equal(requests, 1);
+		assert_int_equal(failures, 0);
+		failures = count_actions(g, TFC__GOSSIP_DO_JOIN_FAILED, &now, 90 * GS_SECOND);
+		assert_int_equal(failures, 1); /* it was given up */
+	}
+	gossip_sim_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_dead_member_is_down_for_all),
 		cmocka_unit_test(a_lone_node_sleeps),
+		cmocka_unit_test(a_name_is_free_when_its_holder_is_renamed),
+		cmocka_unit_test(a_generation_that_was_not_stored_is_requested_again),
+		cmocka_unit_test(requests_without_an_outcome_do_not_prevent_later_ones),
 		cmocka_unit_test(the_last_of_two_is_down_for_the_other),
 		cmocka_unit_test(who_leaves_has_left_for_all),
 		cmocka_unit_test(a_restarted_node_is_the_same_member_at_a_new_address),

@@ -249,6 +249,87 @@ static void an_incarnation_at_its_end_leads_to_the_next_generation(void **state)
 	gossip_sim_free(s);
 }
 
+static void a_leave_at_the_end_of_the_counter_is_a_leave(void **state)
+{
+	(void)state;
+	struct gossip_sim *s = new_world(4, 0);
+	accuse(s, 2, 2, TFC__GOSSIP_SUSPECT, incarnation_of(1, TFC__GOSSIP_LIMIT - 2));
+	assert_int_equal(incarnation_at(s, 2, 2), incarnation_of(1, TFC__GOSSIP_LIMIT - 1));
+	gossip_sim_run(s, 5 * GS_SECOND);
+	gossip_sim_leave(s, 2);
+	gossip_sim_run(s, 3 * GS_SECOND);
+	for (uint32_t i = 0; i < 4; i++)
+		if (i != 2)
+			assert_int_equal(gossip_sim_state(s, i, 2), TFC_MEMBER_LEFT);
+	gossip_sim_free(s);
+}
+
+/* It would be on the disk of the node for ever, and leave it no higher one. */
+static void a_generation_that_no_copy_can_have_is_not_stored(void **state)
+{
+	(void)state;
+	struct gossip_sim *s = new_world(4, 0);
+	accuse(s, 2, 2, TFC__GOSSIP_DOWN, incarnation_of(TFC__GOSSIP_LIMIT - 1, 0));
+	assert_int_equal(gossip_sim_counts(s)->generations, 0);
+	assert_int_equal(incarnation_at(s, 2, 2), incarnation_of(1, 0));
+	accuse(s, 2, 2, TFC__GOSSIP_DOWN, incarnation_of(1 << 20, 0));
+	assert_int_equal(gossip_sim_counts(s)->generations, 1);
+	gossip_sim_free(s);
+}
+
+/* Tables that are full differ for good, by more than a response holds. */
+static void full_tables_do_not_multiply_messages(void **state)
+{
+	(void)state;
+	struct gossip_sim_options o = {.nodes = 60, .seed = 3, .meta_len = 500};
+	o.core.stream_max = 8192;
+	o.core.member_max = 50;
+	struct gossip_sim *s = gossip_sim_new(&o);
+	for (uint32_t i = 0; i < 60; i++)
+		gossip_sim_start(s, i, i ? 0 : UINT32_MAX);
+	gossip_sim_run(s, 20 * GS_SECOND);
+	*gossip_sim_counts(s) = (struct gossip_sim_counts){0};
+	gossip_sim_run(s, 60 * GS_SECOND);
+	/* a node begins two push-pulls in this time; an exchange for each of at most 64 buckets */
+	assert_in_range(gossip_sim_counts(s)->requests, 1, 60 * 60);
+	/* nor does a node send its record for ever to one that has no room for it */
+	assert_in_range(gossip_sim_counts(s)->datagrams, 1, 60 * 60 * 30);
+	gossip_sim_free(s);
+}
+
+static void a_helper_that_is_busy_says_so_at_once(void **state)
+{
+	(void)state;
+	struct gossip_sim *s = new_world(4, 0);
+	struct tfc__gossip_id id = gossip_sim_id(1);
+	struct tfc__gossip_message m = {.type = TFC__GOSSIP_PING_REQ,
+					.id = gossip_sim_id(3),
+					.address = gossip_sim_address(s, 3)};
+	struct tfc__gossip *g = gossip_sim_core(s, 0);
+	const struct tfc__gossip_action *a;
+	uint32_t pings = 0, nacks = 0;
+	struct frame f;
+	for (m.seq = 1; m.seq <= 70; m.seq++) {
+		frame_begin(&f, &id, incarnation_of(1, 0));
+		frame_add(&f, &m);
+		assert_int_equal(step_of(s, &f, f.len), TFC_OK);
+		while ((a = tfc__gossip_next(g))) {
+			struct tfc__gossip_reader reader = {a->bytes, a->bytes + a->len};
+			struct tfc__gossip_message sent;
+			uint64_t incarnation;
+			assert_int_equal(a->kind, TFC__GOSSIP_DO_SEND);
+			assert_true(tfc__gossip_read_header(&reader, 1, &incarnation));
+			while (tfc__gossip_read(&reader, &sent)) {
+				pings += sent.type == TFC__GOSSIP_PING;
+				nacks += sent.type == TFC__GOSSIP_NACK && sent.seq == m.seq;
+			}
+		}
+	}
+	assert_int_equal(pings, 64);
+	assert_int_equal(nacks, 6);
+	gossip_sim_free(s);
+}
+
 /* Known bug of others: a newer "down" of a member that is down was forgotten. */
 static void a_late_alive_does_not_revive(void **state)
 {
@@ -326,6 +407,10 @@ int main(void)
 		cmocka_unit_test(a_name_or_metadata_beyond_its_limit_is_refused),
 		cmocka_unit_test(invented_members_fill_no_more_than_the_table),
 		cmocka_unit_test(an_incarnation_at_its_end_leads_to_the_next_generation),
+		cmocka_unit_test(a_leave_at_the_end_of_the_counter_is_a_leave),
+		cmocka_unit_test(a_generation_that_no_copy_can_have_is_not_stored),
+		cmocka_unit_test(full_tables_do_not_multiply_messages),
+		cmocka_unit_test(a_helper_that_is_busy_says_so_at_once),
 		cmocka_unit_test(a_late_alive_does_not_revive),
 		cmocka_unit_test(a_datagram_is_answered_once),
 		cmocka_unit_test(the_dead_are_forgotten_after_a_time),

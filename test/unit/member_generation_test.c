@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "leaks.h"
 #include "member/generation.h"
+#include "member/gossip_core.h"
 
 static char dir[LEAKS_PATH], path[LEAKS_PATH + 16], temp[LEAKS_PATH + 20];
 
@@ -90,6 +91,7 @@ static void damaged_file_is_refused(void **state)
 					    "tfcluster-generation 1 12",
 					    "tfcluster-generation 1 1x\n",
 					    "tfcluster-generation 2 1\n",
+					    "tfcluster-generation 1 2147483646\n",
 					    "tfcluster-generation 1 4294967295\n",
 					    "tfcluster-generation 1 99999999999999999999\n"};
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
@@ -115,11 +117,14 @@ static void file_of_other_users_is_refused(void **state)
 static void node_without_a_directory_uses_the_clock(void **state)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	uint32_t generation = 0, before = (uint32_t)(tfc__wall() / TFC__SECOND);
+	uint32_t generation = 0;
+	uint32_t before = (uint32_t)(tfc__wall() / TFC__SECOND - UINT64_C(1767225600));
 	assert_int_equal(tfc__generation_next(NULL, 1, &error, &generation), TFC_OK);
 	assert_true(generation >= before && generation <= before + 60);
-	assert_int_equal(tfc__generation_next(NULL, UINT32_MAX, &error, &generation), TFC_OK);
-	assert_int_equal(generation, UINT32_MAX);
+	uint32_t last = TFC__GOSSIP_LIMIT - 1;
+	assert_int_equal(tfc__generation_next(NULL, last, &error, &generation), TFC_OK);
+	assert_int_equal(generation, last);
+	assert_int_equal(tfc__generation_next(NULL, last + 1, &error, &generation), TFC_EINVAL);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
