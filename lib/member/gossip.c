@@ -1,5 +1,6 @@
 #include "member/gossip_internal.h"
 
+#include <netinet/in.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 #include "member/generation.h"
 #include "port/tcp_user.h"
 
-/* Until a node gives up whose name is in use: the other one may have ended without a sign. */
+/* For how long a node tries to join while its name is in use: the holder may have died unnoticed.
+ */
 #define NAME_PATIENCE (5 * TFC__SECOND)
 #define LOG_PAUSE (10 * TFC__SECOND) /* between two texts about refused datagrams */
 
@@ -84,13 +86,16 @@ static void store_generation(struct tfc__gossip_membership *gossip, uint32_t see
 	tfc_error error = TFC_ERROR_INIT;
 	int code = tfc__generation_next(gossip->state_dir, seen + 1, &error, &event.generation);
 	if (code < 0) {
-		tfc__log(
-			gossip->ctx, TFC_LOG_ERROR, "member", "",
-			"this node takes no part: its state was restored from an earlier copy, and "
-			"a higher generation cannot be stored: %s",
-			error.text);
+		if (!gossip->is_generation_late)
+			tfc__log(gossip->ctx, TFC_LOG_ERROR, "member", "",
+				 "this node takes no part in gossip until it can store generation "
+				 "%u, because other nodes have seen generation %u of it: %s; it "
+				 "keeps trying",
+				 seen + 1, seen, error.text);
+		gossip->is_generation_late = true;
 		return;
 	}
+	gossip->is_generation_late = false;
 	tfc__log(gossip->ctx, TFC_LOG_INFO, "member", "",
 		 "the state of this node is older than what the other nodes have seen of it; it "
 		 "continues with generation %u",
@@ -156,7 +161,7 @@ static void carry_out(struct tfc__gossip_membership *gossip,
 		break;
 	case TFC__GOSSIP_DO_FULL:
 		tfc__log(gossip->ctx, TFC_LOG_WARNING, "member", "",
-			 "a member was ignored: there are as many as this node can know");
+			 "cannot add a member: the table has its maximum of members");
 		break;
 	}
 }
@@ -313,19 +318,20 @@ static int check_name(struct tfc__gossip_membership *gossip,
 	const struct tfc__gossip_row *row = tfc__gossip_row_find(gossip, params->name);
 	struct tfc__gossip_event event = {.kind = TFC__GOSSIP_BROKEN};
 	bool is_self = strcmp(params->name, self->name) == 0;
-	char id[2 * TFC__GOSSIP_ID_SIZE + 1];
-	if (is_self) {
-		snprintf(id, sizeof(id), "%s", tfc__identity_id(gossip->options.identity));
-	} else {
-		if (!row || tfc__gossip_is_gone(row->state) || row->is_refused)
-			return TFC_OK;
-		tfc__gossip_id_write(&row->id, id);
-	}
+	char id[2 * TFC__GOSSIP_ID_SIZE + 1], address[TFC__GOSSIP_ADDRESS_TEXT];
+	struct tfc__gossip_member holder;
+	if (is_self)
+		tfc__gossip_at(gossip->core, 0, &holder);
+	else if (!row || tfc__gossip_is_gone(row->state) || row->is_refused ||
+		 !tfc__gossip_find(gossip->core, &row->id, &holder))
+		return TFC_OK;
+	tfc__gossip_id_write(&holder.id, id);
 	if (strcmp(id, params->node_id) == 0)
 		return TFC_OK;
+	tfc__gossip_address_write(&holder.address, address);
 	tfc__fail(error, TFC_EEXIST, "member", 0,
-		  "two nodes have the name \"%s\": one at %s and one at %s", params->name,
-		  tfc__members_find(gossip->members, params->name)->address, params->address);
+		  "two nodes have the name \"%s\": one at %s and one at %s", params->name, address,
+		  params->address);
 	if (!is_self) {
 		event.id = row->id;
 		tfc__gossip_membership_step(gossip, &event);
@@ -404,6 +410,12 @@ static int gossip_make_core(struct tfc__gossip_membership *gossip, uint32_t gene
 	return gossip->core ? TFC_OK : tfc__fail_nomem(error, "member");
 }
 
+static bool is_link_local(const struct sockaddr_storage *address)
+{
+	return address->ss_family == AF_INET6 &&
+	       IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
 /* The address at which others reach this node becomes that of its own entry. */
 static int gossip_set_own_address(struct tfc__gossip_membership *gossip, const char *address,
 				  tfc_error *error)
@@ -413,6 +425,11 @@ static int gossip_set_own_address(struct tfc__gossip_membership *gossip, const c
 	int code = tfc__tcp_parse(address, error, &host);
 	if (code < 0)
 		return code;
+	if (is_link_local(&host.addresses[0]))
+		return tfc__fail(error, TFC_EINVAL, "member", 0,
+				 "gossip: \"%.80s\" is an address of one link; give one that "
+				 "all nodes can reach",
+				 address + strlen("tcp://"));
 	if (!host.count || !host.port ||
 	    !tfc__gossip_address_from(&host.addresses[0], &gossip->address))
 		return tfc__fail(error, TFC_EINVAL, "member", 0,

@@ -49,7 +49,7 @@ struct tfc__gossip_membership {
 	struct tfc__gossip_seed *seeds;
 	uint32_t seed_count;
 	struct tfc__timer join;
-	uint32_t join_failures; /* attempts so far */
+	uint32_t join_attempts;
 	bool was_accepted;      /* another node has responded to a push-pull */
 	uint64_t refused_since; /* when a node first refused this one's name; 0: none does */
 	char join_error[400];   /* why the last seed could not be used */
@@ -62,6 +62,7 @@ struct tfc__gossip_membership {
 	struct tfc__work refusing; /* calls options.refused */
 	tfc_error refusal;
 	bool was_refused;
+	bool is_generation_late; /* one could not be stored, which was logged */
 
 	void (*left)(void *user);
 	void *left_user;

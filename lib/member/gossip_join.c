@@ -130,7 +130,8 @@ void tfc__gossip_seeds_free(struct tfc__gossip_membership *gossip)
 /* Logs why there is no other node, unless it was the last text logged. */
 static void join_log(struct tfc__gossip_membership *gossip)
 {
-	const char *why = *gossip->join_error ? gossip->join_error : "no seed is another node";
+	const char *why = *gossip->join_error ? gossip->join_error
+					      : "the seeds are this node itself";
 	if (strcmp(gossip->join_logged, why) == 0)
 		return;
 	snprintf(gossip->join_logged, sizeof(gossip->join_logged), "%s", why);
@@ -142,11 +143,11 @@ static void join_try(struct tfc__gossip_membership *gossip)
 {
 	uint64_t ms = RETRY_MS, random = tfc__now();
 	gossip->join_error[0] = '\0';
-	for (uint32_t i = 0; i < gossip->join_failures && ms < RETRY_MAX_MS; i++)
+	for (uint32_t i = 0; i < gossip->join_attempts && ms < RETRY_MAX_MS; i++)
 		ms *= 2;
 	ms = ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;
 	ms = ms / 2 + tfc__random_next(&random) % (ms / 2 + 1);
-	gossip->join_failures++;
+	gossip->join_attempts++;
 	tfc__timer_set(&gossip->join, tfc__now() + ms * TFC__MS);
 	for (uint32_t i = 0; i < gossip->seed_count; i++)
 		seed_try(&gossip->seeds[i]);
@@ -156,7 +157,7 @@ static void join_on_timer(struct tfc__timer *timer)
 {
 	struct tfc__gossip_membership *gossip =
 		tfc__container_of(timer, struct tfc__gossip_membership, join);
-	if (gossip->join_failures > QUIET_ATTEMPTS && !tfc__gossip_membership_has_others(gossip))
+	if (gossip->join_attempts > QUIET_ATTEMPTS && !tfc__gossip_membership_has_others(gossip))
 		join_log(gossip);
 	join_try(gossip);
 }

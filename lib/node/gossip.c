@@ -109,7 +109,7 @@ static int find_own_address(const tfc_node *node, const tfc_node_options *option
 			error, TFC_EINVAL, "node", 0,
 			"gossip: other nodes cannot reach this one at %s; set advertise to "
 			"the address of this machine that they use",
-			address = given ? given : listener.name);
+			given ? given : listener.name);
 	snprintf(ret_address, 300, strchr(name, ':') ? "tcp://[%s]:%u" : "tcp://%s:%u", name,
 		 given && host.port ? host.port : listener.port);
 	return TFC_OK;
