@@ -25,8 +25,12 @@
  * the key is the unkeyed hash of the label and the magic: anybody can seal, and the caller has to
  * identify the sender by other means.
  *
- * A datagram opens once: each sender has a window of numbers (RFC 4303, section 3.4.3). The window
- * is dropped when the sender's generation grows; lower generations are refused from then on.
+ * A datagram opens once in a process: each sender has a window of numbers (RFC 4303,
+ * section 3.4.3). The window is dropped when the sender's generation grows; lower generations are
+ * refused from then on. A process that has just started, or that has dropped the window because
+ * others needed the room, opens what was recorded earlier; another node opens it, too, because a
+ * datagram does not name its receiver; and the address that it came from is not authenticated. So a
+ * datagram may state only what stays true, as the states of gossip do by their incarnations.
  */
 #ifndef TFC_WIRE_SEALED_H
 #define TFC_WIRE_SEALED_H
