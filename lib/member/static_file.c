@@ -62,6 +62,8 @@ static int static_file_on_text(struct tfc__watched_file *watched, const char *te
 	int code = tfc__static_parse(text, len, watched->path, error, &list);
 	if (code == TFC_OK)
 		code = static_list_apply(file, &list, error);
+	if (code == TFC_OK)
+		watched->item_count = list.count;
 	tfc__static_list_free(&list);
 	return code;
 }
@@ -75,6 +77,7 @@ int tfc__static_file_new(const char *path, tfc_error *error, struct tfc__static_
 		return tfc__fail_nomem(error, "member");
 	file->watched.component = "member";
 	file->watched.kept = "members not changed";
+	file->watched.items = "nodes";
 	file->watched.fn = static_file_on_text;
 	if (tfc__watched_file_init(&file->watched, path, error) < 0) {
 		free(file);

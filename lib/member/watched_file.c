@@ -67,6 +67,15 @@ static int watched_file_read(const struct tfc__watched_file *file, int fd, struc
 	}
 }
 
+static void watched_file_note_valid(struct tfc__watched_file *file)
+{
+	if (file->is_refused)
+		tfc__log(file->ctx, TFC_LOG_INFO, file->component, "",
+			 "\"%s\" is valid again; %s: %u", file->path, file->items,
+			 file->item_count);
+	file->is_refused = false;
+}
+
 /* Returns TFC_OK also when the text has not changed. */
 static int watched_file_check(struct tfc__watched_file *file, tfc_error *error)
 {
@@ -79,8 +88,11 @@ static int watched_file_check(struct tfc__watched_file *file, tfc_error *error)
 		close(fd);
 	bool is_same = code == TFC_OK && text.len == file->text.len && file->text.data &&
 		       memcmp(text.data, file->text.data, text.len) == 0;
-	if (code == TFC_OK && !is_same)
+	if (code == TFC_OK && !is_same) {
 		code = file->fn(file, text.data ? text.data : "", text.len, error);
+		if (code == TFC_OK)
+			watched_file_note_valid(file);
+	}
 	if (code == TFC_ENOMEM) { /* the next event reads the file again */
 		tfc__buf_fini(&text);
 		return code;
@@ -120,9 +132,10 @@ static void watched_file_on_change(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__watched_file *file = tfc__container_of(io, struct tfc__watched_file, watch);
 	tfc_error error = TFC_ERROR_INIT;
-	if (watched_file_drain(file) && watched_file_check(file, &error) < 0)
-		tfc__log(file->ctx, TFC_LOG_WARNING, file->component, "", "%s: %s", file->kept,
-			 error.text);
+	if (!watched_file_drain(file) || watched_file_check(file, &error) == TFC_OK)
+		return;
+	file->is_refused = true;
+	tfc__log(file->ctx, TFC_LOG_WARNING, file->component, "", "%s: %s", file->kept, error.text);
 }
 
 static int watched_file_watch(struct tfc__watched_file *file, tfc_error *error)

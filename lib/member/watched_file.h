@@ -24,6 +24,9 @@ struct tfc__watched_file {
 	const char *component; /* for error texts; static */
 	/* what is kept when a text is refused, for the log: "members not changed" */
 	const char *kept;
+	const char *items;   /* what a text lists, for the log: "nodes" */
+	uint32_t item_count; /* set by `fn` when it accepts a text */
+	bool is_refused;     /* the last text was; the log has the reason */
 	tfc__watched_file_fn fn;
 	char *path;
 	char *directory; /* of the file, "." if the path has none */
@@ -40,7 +43,8 @@ int tfc__watched_file_init(struct tfc__watched_file *file, const char *path, tfc
 void tfc__watched_file_fini(struct tfc__watched_file *file);
 
 /* Reads the file, passes its text to `fn`, and begins to watch. If the file cannot be read or `fn`
- * refuses the text, the call fails; later this is a warning in the log. */
+ * refuses the text, the call fails; later this is a warning in the log, and so is, as information,
+ * the next text that is accepted. */
 int tfc__watched_file_start(struct tfc__watched_file *file, tfc_ctx *ctx, tfc_error *error);
 void tfc__watched_file_stop(struct tfc__watched_file *file); /* a no-op when not started */
 

@@ -163,6 +163,7 @@ static int upstream_map_on_text(struct tfc__watched_file *watched, const char *t
 	json_t *older = map->root;
 	map->root = root;
 	map->version++;
+	watched->item_count = (uint32_t)json_object_size(root);
 	if (map->upstreams)
 		upstream_map_report_changes(map, older);
 	json_decref(older);
@@ -236,6 +237,7 @@ int tfc__upstream_map_open(tfc_ctx *ctx, const char *path, tfc_error *error,
 	map->ctx = ctx;
 	map->watched.component = "node";
 	map->watched.kept = "upstreams not changed";
+	map->watched.items = "upstreams";
 	map->watched.fn = upstream_map_on_text;
 	int code = tfc__watched_file_init(&map->watched, path, error);
 	if (code == TFC_OK)

@@ -124,11 +124,16 @@ static char dir[LEAKS_PATH], path[LEAKS_PATH + 32], other[LEAKS_PATH + 32];
 static tfc_ctx *ctx;
 static struct tfc__static_file *file;
 static struct tfc__members *members;
-static char warning[256];
-static int warnings, reported;
+static char warning[256], repair[256];
+static int warnings, repairs, reported;
 
 static void take_log(void *user, const tfc_log_entry *entry)
 {
+	if (strstr(entry->text, "is valid again")) {
+		assert_int_equal(entry->level, TFC_LOG_INFO);
+		repairs++;
+		snprintf(repair, sizeof(repair), "%s", entry->text);
+	}
 	if (entry->level != TFC_LOG_WARNING)
 		return;
 	warnings++;
@@ -154,12 +159,12 @@ static int setup(void **state)
 {
 	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
 	options.log = take_log;
-	options.log_level = TFC_LOG_WARNING;
+	options.log_level = TFC_LOG_INFO;
 	assert_int_equal(tfc_ctx_new(&options, NULL, &ctx), TFC_OK);
 	leaks_make_dir(dir);
 	snprintf(path, sizeof(path), "%s/members.json", dir);
 	snprintf(other, sizeof(other), "%s/other", dir);
-	warnings = reported = 0;
+	warnings = repairs = reported = 0;
 	members = NULL;
 	return 0;
 }
@@ -249,9 +254,26 @@ static void a_version_that_cannot_be_read_changes_nothing(void **state)
 	assert_non_null(strstr(warning, "does not list this node, \"a\""));
 	assert_int_equal(tfc__members_count(members), 2);
 	assert_int_equal(reported, 0);
+	assert_int_equal(repairs, 0);
 	write_text(path, "{\"members\":[" A "]}");
 	await(&reported, 1);
 	assert_int_equal(tfc__members_count(members), 1);
+	assert_int_equal(repairs, 1);
+	assert_non_null(strstr(repair, "members.json\" is valid again; nodes: 1"));
+	write_text(path, "{\"members\":[" A "," B "]}");
+	await(&reported, 2);
+	assert_int_equal(repairs, 1);
+}
+
+static void a_repair_to_the_text_before_is_logged_too(void **state)
+{
+	open_good("{\"members\":[" A "," B "]}");
+	write_text(path, "{");
+	await(&warnings, 1);
+	write_text(path, "{\"members\":[" A "," B "]}");
+	await(&repairs, 1);
+	assert_non_null(strstr(repair, "is valid again; nodes: 2"));
+	assert_int_equal(reported, 0);
 }
 
 static void the_same_again_reports_nothing(void **state)
@@ -314,6 +336,7 @@ int main(void)
 		TEST(writing_over_it_counts_and_renaming_over_it),
 		TEST(a_link_that_is_changed_counts),
 		TEST(a_version_that_cannot_be_read_changes_nothing),
+		TEST(a_repair_to_the_text_before_is_logged_too),
 		TEST(the_same_again_reports_nothing),
 		TEST(what_this_node_was_given_itself_counts),
 		TEST(a_file_that_is_not_fit_at_the_start_is_refused),
