@@ -1,10 +1,12 @@
 /* Checks all entries of an archive together: their sizes, places and names. */
 #include "bundle/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/text.h"
 
 #define DESCRIPTOR_MAX 24 /* behind an entry's bytes: signature, checksum, Zip64 sizes (4.3.9) */
 #define METHOD_STORED 0
@@ -20,6 +22,19 @@ int tfc__bundle_refuse(tfc_error *error, int code, const char *name, const char 
 static bool is_bomb(const struct tfc__bundle_limits *limits, uint64_t size, uint64_t packed)
 {
 	return size > limits->ratio_bytes && size / limits->ratio > packed;
+}
+
+static int check_refuse_size(const struct tfc__bundle_entry *entry,
+			     const struct tfc__bundle_limits *limits, tfc_error *error)
+{
+	char why[192], size[TFC__MEMORY_TEXT_SIZE], limit[TFC__MEMORY_TEXT_SIZE];
+	tfc__memory_text(entry->size, size);
+	tfc__memory_text(limits->bytes, limit);
+	snprintf(why, sizeof(why),
+		 "with its %s the archive unpacks to more than the limit of "
+		 "%s; " TFC__BUNDLE_HINT,
+		 size, limit);
+	return tfc__bundle_refuse(error, TFC_ETOOBIG, entry->name, why);
 }
 
 static int check_entry_sizes(const struct tfc__bundle_directory *directory,
@@ -40,9 +55,7 @@ static int check_entry_sizes(const struct tfc__bundle_directory *directory,
 						  "unpacks to more than 200 times its packed size; "
 						  "store it uncompressed");
 		if (entry->size > limits->bytes - size)
-			return tfc__bundle_refuse(
-				error, TFC_ETOOBIG, entry->name,
-				"exceeds the limit of the archive's unpacked size");
+			return check_refuse_size(entry, limits, error);
 		size += entry->size;
 		packed += entry->packed;
 	}

@@ -57,6 +57,8 @@ struct tfc__bundle_limits {
 	uint64_t bytes;       /* unpacked size of all entries */
 };
 
+#define TFC__BUNDLE_HINT "keep data outside the bundle, where the nodes can read it"
+
 extern const struct tfc__bundle_limits tfc__bundle_limits; /* 10000, 200, 1 MiB, 8 GiB */
 
 /* As tfc_bundle_unpack, with other limits. */

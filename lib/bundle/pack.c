@@ -19,6 +19,7 @@
 
 #include "base/fail.h"
 #include "base/file.h"
+#include "base/text.h"
 
 #define CHUNK 65536
 #define DOS_DATE_1980 0x21 /* 1 January 1980, the earliest date of a zip */
@@ -34,7 +35,8 @@ struct item {
 };
 
 struct pack {
-	int root; /* the directory, or the parent directory of a single file */
+	const char *path; /* what is packed; borrowed */
+	int root;         /* the directory, or the parent directory of a single file */
 	struct item *items;
 	size_t count;
 	size_t capacity;
@@ -65,6 +67,26 @@ static int pack_open_inside(int root, const char *name, uint64_t flags)
 
 /* ---- collecting */
 
+/* Whether the latest item fits into a bundle. */
+static int pack_check_limits(struct pack *p)
+{
+	const struct item *item = &p->items[p->count - 1];
+	char size[TFC__MEMORY_TEXT_SIZE], limit[TFC__MEMORY_TEXT_SIZE];
+	if (p->count > tfc__bundle_limits.entries)
+		return tfc__fail(p->error, TFC_ETOOBIG, "bundle", 0,
+				 "%.150s: a bundle has at most %u files and directories, and this "
+				 "has more; " TFC__BUNDLE_HINT,
+				 p->path, tfc__bundle_limits.entries);
+	if (item->size <= tfc__bundle_limits.bytes - p->bytes)
+		return TFC_OK;
+	tfc__memory_text(item->size, size);
+	tfc__memory_text(tfc__bundle_limits.bytes, limit);
+	return tfc__fail(p->error, TFC_ETOOBIG, "bundle", 0,
+			 "%.150s: with this file of %s the bundle exceeds the limit of "
+			 "%s; " TFC__BUNDLE_HINT,
+			 item->name, size, limit);
+}
+
 /* Takes ownership of `name`. */
 static int pack_add_item(struct pack *p, char *name, const struct stat *status)
 {
@@ -85,11 +107,8 @@ static int pack_add_item(struct pack *p, char *name, const struct stat *status)
 		.fd = -1,
 	};
 	int result = tfc__bundle_name_check(name, p->error);
-	if (result == TFC_OK && p->count > tfc__bundle_limits.entries)
-		result = pack_refuse(p, TFC_ETOOBIG, name,
-				     "exceeds the limit of files in a bundle");
-	if (result == TFC_OK && p->items[p->count - 1].size > tfc__bundle_limits.bytes - p->bytes)
-		result = pack_refuse(p, TFC_ETOOBIG, name, "exceeds the limit of a bundle's size");
+	if (result == TFC_OK)
+		result = pack_check_limits(p);
 	p->bytes += result == TFC_OK ? p->items[p->count - 1].size : 0;
 	return result;
 }
@@ -361,7 +380,7 @@ static int pack_into(struct pack *p, const char *path, int from, const struct st
 
 int tfc_bundle_pack(const char *path, const char *zip_path, tfc_error *error)
 {
-	struct pack p = {.root = -1, .error = error};
+	struct pack p = {.path = path, .root = -1, .error = error};
 	struct stat status;
 	int result = TFC_OK, to = -1;
 	if (!path || !zip_path)

@@ -309,9 +309,11 @@ int tfc__bundle_scan(int fd, const struct tfc__bundle_limits *limits, tfc_error 
 	if (result < 0)
 		return result;
 	if (end.count > limits->entries)
-		return tfc__fail(error, TFC_ETOOBIG, "bundle", 0,
-				 "%llu entries exceed the limit of %u",
-				 (unsigned long long)end.count, limits->entries);
+		return tfc__fail(
+			error, TFC_ETOOBIG, "bundle", 0,
+			"the archive has %llu files and directories; the limit of a bundle "
+			"is %u; " TFC__BUNDLE_HINT,
+			(unsigned long long)end.count, limits->entries);
 	if (end.size > DIRECTORY_MAX)
 		return tfc__fail(error, TFC_ETOOBIG, "bundle", 0,
 				 "the archive's central directory has %llu bytes; the limit is %d",

@@ -273,13 +273,15 @@ def bombs():
         Entry(b"lie", b"x", method=DEFLATED, size=1 << 30))
     yield "ratio_of_zip64", f"entry huge: {bomb}", archive(
         Entry(b"huge", b"x", method=DEFLATED, size=NONE32, extra=zip64_field(1 << 63)))
-    yield "large", "entry b: exceeds the limit of the archive's unpacked size", write_large
+    hint = "keep data outside the bundle, where the nodes can read it"
+    yield "large", ("entry b: with its 5 GiB the archive unpacks to more than the limit of 8 GiB; "
+                    f"{hint}"), write_large
     yield "overlap", "entry b: overlaps entry a", overlap()
     yield "same_bytes", "entry a: overlaps entry a", archive(
         A, Entry(b"a", b"12345", place=0))
     yield "overlap_quoted", "entry quoted2: overlaps entry quoted1", quoted_bomb(20)
-    yield "many", "1000000 entries exceed the limit of 10000", lambda path: write_many(
-        path, 1000000)
+    yield "many", ("the archive has 1000000 files and directories; the limit of a bundle is 10000; "
+                   f"{hint}"), lambda path: write_many(path, 1000000)
     yield "fat_directory", "the archive's central directory has 72145700 bytes; the limit is 67108864", (
         lambda path: write_many(path, 1100, b"c" * 65535))
 

@@ -231,6 +231,32 @@ static void what_cannot_be_packed_is_named_and_leaves_no_archive(void **state)
 	assert_file(place->zip, "mine", 0600);
 }
 
+static void what_exceeds_a_limit_is_refused_with_the_limit(void **state)
+{
+	struct place *place = *state;
+	tfc_error error = TFC_ERROR_INIT;
+	char expected[512], name[32];
+	const char *hint = "keep data outside the bundle, where the nodes can read it";
+	mkdir(in(place, "src"), 0755);
+	put_file(in(place, "src/data"), "", 0644);
+	assert_int_equal(truncate(in(place, "src/data"), (off_t)19 << 29), 0);
+	assert_int_equal(tfc_bundle_pack(in(place, "src"), place->zip, &error), TFC_ETOOBIG);
+	snprintf(expected, sizeof(expected),
+		 "data: with this file of 9.5 GiB the bundle exceeds the limit of 8 GiB; %s", hint);
+	assert_string_equal(error.text, expected);
+	assert_int_equal(truncate(in(place, "src/data"), 0), 0);
+	for (int i = 0; i < 10000; i++) {
+		snprintf(name, sizeof(name), "src/%d", i);
+		assert_int_equal(link(in(place, "src/data"), in(place, name)), 0);
+	}
+	assert_int_equal(tfc_bundle_pack(in(place, "src"), place->zip, &error), TFC_ETOOBIG);
+	snprintf(expected, sizeof(expected),
+		 "%s: a bundle has at most 10000 files and directories, and this has more; %s",
+		 in(place, "src"), hint);
+	assert_string_equal(error.text, expected);
+	assert_int_equal(access(place->zip, F_OK), -1);
+}
+
 static void an_archive_in_its_own_directory_is_left_out(void **state)
 {
 	struct place *place = *state;
@@ -262,11 +288,14 @@ static void quotas_hold(void **state)
 	struct tfc__bundle_limits limits = {1, 200, 1 << 20, 10};
 	raw_zip_write(place->zip, entries, 2);
 	assert_int_equal(tfc__bundle_unpack(place->zip, place->out, &limits, &error), TFC_ETOOBIG);
-	assert_sentence(place, &error, ": 2 entries exceed the limit of 1");
+	assert_sentence(place, &error,
+			": the archive has 2 files and directories; the limit of a bundle is 1; "
+			"keep data outside the bundle, where the nodes can read it");
 	limits = (struct tfc__bundle_limits){2, 200, 1 << 20, 9};
 	assert_int_equal(tfc__bundle_unpack(place->zip, place->out, &limits, &error), TFC_ETOOBIG);
 	assert_sentence(place, &error,
-			": entry b: exceeds the limit of the archive's unpacked size");
+			": entry b: with its 5 bytes the archive unpacks to more than the limit of "
+			"9 bytes; keep data outside the bundle, where the nodes can read it");
 	assert_int_equal(folder_count(place->out, ""), 0);
 	limits.bytes = 10;
 	assert_int_equal(tfc__bundle_unpack(place->zip, place->out, &limits, &error), TFC_OK);
@@ -363,6 +392,7 @@ int main(void)
 		TEST(the_hash_is_sha256_of_the_bytes),
 		TEST(links_are_followed_inside_the_directory_only),
 		TEST(what_cannot_be_packed_is_named_and_leaves_no_archive),
+		TEST(what_exceeds_a_limit_is_refused_with_the_limit),
 		TEST(an_archive_in_its_own_directory_is_left_out),
 		TEST(quotas_hold),
 		TEST(setuid_and_other_bits_are_dropped),
