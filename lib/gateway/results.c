@@ -19,6 +19,11 @@ enum {
 	DAMAGED = 8,
 	ENDED = 16,
 };
+/* Variants of the end of an attempt. */
+enum {
+	EXITED = 32,
+	KILLED = 64,
+};
 #define ANY UINT32_MAX
 
 /* ---- values that JSON shows in another form */
@@ -69,6 +74,14 @@ static const char *name_isolation(uint32_t isolation)
 	return isolation ? tfc__isolation_name(isolation) : NULL;
 }
 
+static uint32_t variant_of_end(const void *message)
+{
+	const tfc_attempt_end *end = message;
+	return end->exit_reason == TFC_EXIT_CODE     ? EXITED
+	       : end->exit_reason == TFC_EXIT_SIGNAL ? KILLED
+						     : 0;
+}
+
 /* ---- tables */
 
 #define END(...) TFC__FIELD(tfc_attempt_end, __VA_ARGS__)
@@ -88,12 +101,16 @@ static const struct tfc__field end_rows[] = {
 	END("sy", TFC__UINT, system_us, TFC__V0_3, .json = "system_us", .shown = ANY),
 	END("rss", TFC__UINT, max_rss_kib, TFC__V0_3, .json = "max_rss_kib", .shown = ANY),
 	END("xr", TFC__UINT, exit_reason, TFC__V0_3),
-	END("st", TFC__INT, exit_code, TFC__V0_3),
-	END("sg", TFC__INT, signal, TFC__V0_3),
+	END("st", TFC__INT, exit_code, TFC__V0_3, .json = "exit", .shown = EXITED),
+	END("sg", TFC__INT, signal, TFC__V0_3, .json = "signal", .shown = KILLED),
 	END("er", TFC__INT, error_code, TFC__V0_3),
 };
 static const tfc_attempt_end no_end = {.size = sizeof(no_end), .node = "", .text = ""};
-static const struct tfc__fields end_fields = TFC__FIELDS(end_rows, tfc_attempt_end, &no_end);
+static const struct tfc__fields end_fields = {.fields = end_rows,
+					      .count = sizeof(end_rows) / sizeof(end_rows[0]),
+					      .size = sizeof(tfc_attempt_end),
+					      .initial = &no_end,
+					      .variant_of = variant_of_end};
 
 #define TASK(...) TFC__FIELD(tfc_job_task, __VA_ARGS__)
 static const struct tfc__field task_rows[] = {

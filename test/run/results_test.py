@@ -162,14 +162,16 @@ class ResultsTest(unittest.TestCase):
         return self.validate("job", self.host.await_state(job, "succeeded", "failed", "stopped"))
 
     def test_ends_of_every_kind(self):
-        for argv, state, reason, status in (
-                (["true"], "succeeded", "exit", 0),
-                (["sh", "-c", "exit 7"], "failed", "exit", 7),
-                (["sh", "-c", "kill -9 $$"], "failed", "signal", 137),
-                (["/nonexistent"], "failed", "not_found", 127)):
+        for argv, state, reason, status, end in (
+                (["true"], "succeeded", "exit", 0, {"exit": 0}),
+                (["sh", "-c", "exit 7"], "failed", "exit", 7, {"exit": 7}),
+                (["sh", "-c", "kill -9 $$"], "failed", "signal", 137, {"signal": 9}),
+                (["/nonexistent"], "failed", "not_found", 127, {})):
             job = self.ended(*argv)
             self.assertEqual((job["state"], job["reason"], job["exit"]), (state, reason, status))
-            self.assertEqual(job["tasks"][0]["last_end"]["reason"], reason)
+            last = job["tasks"][0]["last_end"]
+            self.assertEqual(last["reason"], reason)
+            self.assertEqual({key: last[key] for key in ("exit", "signal") if key in last}, end)
 
     def test_the_structs_say_what_the_json_says(self):
         job = self.host.submit(argv=["sleep", "600"], name="sleeper",
