@@ -74,17 +74,28 @@ static int read_context(struct gateway_options *options)
 	return result;
 }
 
+int key_of_environment(const char **ret_path)
+{
+	const char *path = environment_variable("TFC_KEY");
+	if (path && access(path, F_OK) < 0)
+		return complain("TFC_KEY names a file that does not exist; set it to the path of a "
+				"key file, which \"tfc_run keygen\" makes"); /* it may hold a key */
+	*ret_path = path;
+	return 0;
+}
+
 int gateway_options_finish(struct gateway_options *options)
 {
 	bool is_named = options->context;
-	const char *address = environment_variable("TFC_GATEWAY"),
-		   *key = environment_variable("TFC_KEY");
+	const char *address = environment_variable("TFC_GATEWAY"), *key = NULL;
 	if ((is_named || (!options->address && !address)) && read_context(options) < 0)
 		return -1;
 	if (!options->address)
 		options->address = is_named || !address ? options->own_address : address;
+	if (!options->key && !(is_named && options->own_key) && key_of_environment(&key) < 0)
+		return -1;
 	if (!options->key)
-		options->key = (is_named && options->own_key) || !key ? options->own_key : key;
+		options->key = key ? key : options->own_key;
 	if (options->address)
 		return 0;
 	char *state = default_state_dir();

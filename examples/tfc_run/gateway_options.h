@@ -30,6 +30,10 @@ extern const size_t gateway_option_count;
 int gateway_options_finish(struct gateway_options *options);
 void gateway_options_end(struct gateway_options *options);
 
+/* The key file that TFC_KEY names; *ret_path is NULL if it names none. 0, or -1 after an error
+ * message if there is no such file. */
+int key_of_environment(const char **ret_path);
+
 /* The default state directory of a node: /var/lib/tfcluster for root, else
  * $XDG_STATE_HOME/tfcluster, else ~/.local/state/tfcluster. The caller frees it; NULL after an
  * error message. */

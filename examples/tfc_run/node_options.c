@@ -271,7 +271,10 @@ enum options_result node_options_read(int argc, char **argv, struct node_options
 	    (options_set(&line) < 0 || (file && merge_config(options->values, file) < 0)))
 		result = OPTIONS_BAD;
 	if (result == OPTIONS_OK) {
-		set_default(options->values, "key", getenv("TFC_KEY"));
+		const char *key = NULL;
+		if (!json_object_get(options->values, "key") && key_of_environment(&key) < 0)
+			result = OPTIONS_BAD;
+		set_default(options->values, "key", key);
 		set_default(options->values, "temp-dir",
 			    temp_dir && *temp_dir == '/' ? temp_dir : NULL);
 		if (fill_name(options) < 0 || fill_state(options->values) < 0 ||

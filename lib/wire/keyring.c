@@ -1,5 +1,6 @@
 #include "wire/keyring.h"
 
+#include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +70,8 @@ static const char *parse_key_line(char *line, struct tfc__key *key, uint8_t *sec
 	const char *id_hex = strtok_r(NULL, " \t\r", &rest);
 	const char *hex = strtok_r(NULL, " \t\r", &rest);
 	if (strcmp(word, "tfcluster-key") != 0)
-		return "line does not begin with tfcluster-key";
+		return "not a key; a line of a key file, which \"tfc_run keygen\" makes, has the "
+		       "form \"tfcluster-key 1 ROLE ID KEY\"";
 	if (!version || strcmp(version, "1") != 0)
 		return "unknown key format version";
 	if (!role || !tfc__key_role_parse(role, &key->role))
@@ -138,6 +140,10 @@ int tfc__keyring_load(const char *path, tfc_error *error, struct tfc__keyring **
 	if (sodium_init() < 0)
 		return tfc__fail(error, TFC_ESYS, "wire", 0, "cannot initialize libsodium");
 	int code = tfc__secret_read(path, FILE_MAX, error, &text, &len);
+	if (code == TFC_ENOENT)
+		return tfc__fail(error, code, "wire", ENOENT,
+				 "key file \"%s\" does not exist; make one with \"tfc_run keygen\"",
+				 path);
 	if (code < 0)
 		return code;
 	for (size_t i = 0; i < len; i++)

@@ -566,7 +566,18 @@ class RefusedTest(NodeTest):
         self.assertIsNone(a.process.poll())
 
     def test_bad_keys(self):
-        self.assert_said(self.refused(*self.node_args("a", "--key", "missing")), 'missing": No such')
+        self.assert_said(self.refused(*self.node_args("a", "--key", "missing")),
+                         'key file "missing" does not exist; make one with "tfc_run keygen"')
+        self.env["TFC_KEY"] = "nope"
+        for args in (["node", "--state", "s"], ["ps", "--gateway", self.address[0]]):
+            self.assert_said(self.refused(*args),
+                             'TFC_KEY names a file that does not exist; set it to the path of a key file, which '
+                             '"tfc_run keygen" makes')
+        del self.env["TFC_KEY"]
+        self.write("lines", "secret\n", 0o600)
+        self.assert_said(self.refused(*self.node_args("a", "--key", "lines")),
+                         'lines:1: not a key; a line of a key file, which "tfc_run keygen" makes, has the form '
+                         '"tfcluster-key 1 ROLE ID KEY"')
         os.chmod(os.path.join(self.dir, "key"), 0o644)
         self.assert_said(self.refused(*self.node_args("a")), "chmod 600")
         self.run_bare("keygen", "reader", "--role", "read")

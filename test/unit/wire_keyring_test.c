@@ -134,7 +134,8 @@ static void wrong_lines_are_refused_by_number(void **state)
 	static const struct {
 		const char *line, *why;
 	} cases[] = {
-		{"hello\n", "does not begin"},
+		{"hello\n", "not a key; a line of a key file, which \"tfc_run keygen\" makes, has "
+			    "the form \"tfcluster-key 1 ROLE ID KEY\""},
 		{"tfcluster-key\n", "version"},
 		{"tfcluster-key 2 node " NODE_ZEROS " " ZEROS "\n", "version"},
 		{"tfcluster-key 1\n", "role"},
