@@ -142,12 +142,32 @@ static int check_server_user(const struct remote_gateway *gateway, tfc_error *er
 			 address, id->uid);
 }
 
+/* Whether the node or the address is wrong. A failure with another code says it by itself. */
+static const char *failed_address_hint(const tfc_error *why)
+{
+	switch (why->code) {
+	case TFC_EUNREACH:
+		return why->sys_errno == ECONNREFUSED
+			       ? " (no node listens on this port: start the node, or correct the "
+				 "address)"
+			       : " (the host is down or the address is wrong)";
+	case TFC_ETIMEDOUT:
+		return " (the host or its node is down or stopped, a firewall is in between, or "
+		       "the address is wrong)";
+	case TFC_EPARSE:
+		return " (another program listens on this port: correct the address)";
+	default:
+		return "";
+	}
+}
+
 static void note_failed_address(struct remote_gateway *gateway, const tfc_error *why)
 {
 	const char *address = gateway->addresses.items[gateway->at];
-	bool is_named = strstr(why->text, address);
-	tfc__buf_addf(&gateway->tried, "%s%s%s%s", gateway->tried.len ? "; " : "",
-		      is_named ? "" : address, is_named ? "" : ": ", why->text);
+	bool is_named = strstr(why->text, address), is_tcp = strncmp(address, "tcp:", 4) == 0;
+	tfc__buf_addf(&gateway->tried, "%s%s%s%s%s", gateway->tried.len ? "; " : "",
+		      is_named ? "" : address, is_named ? "" : ": ", why->text,
+		      is_tcp ? failed_address_hint(why) : "");
 	gateway->at = (gateway->at + 1) % gateway->addresses.count;
 	gateway->failed++;
 }

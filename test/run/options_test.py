@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import socket
 
 import harness
 
@@ -139,6 +140,23 @@ class OptionsTest(harness.RunTest):
         self.assert_refused(run, f'cannot reach a gateway: cannot connect to "unix:{self.dir}/no.sock": no such '
                             'socket; no node runs here: start one with "tfc_run node", or name a node with '
                             '--gateway; jobs of "tfc_run local" have no node and are not listed')
+
+    def test_a_wrong_address_and_a_dead_node_are_told_apart(self):
+        with socket.socket() as other, socket.socket() as free:
+            for one in other, free:
+                one.bind(("127.0.0.1", 0))
+            other.listen()
+            here, nobody = (f"tcp://127.0.0.1:{one.getsockname()[1]}" for one in (other, free))
+            run = self.run_bare("ps", "--gateway", nobody)
+            self.assert_refused(run, f'cannot reach a gateway: cannot connect to "{nobody}": Connection refused (no node '
+                                'listens on this port: start the node, or correct the address)')
+            client = harness.Run(["ps", "--gateway", here], self.env, self.dir)
+            self.runs.append(client)
+            connection = other.accept()[0]
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            self.assert_refused(client.end(), f"cannot reach a gateway: {here}: the peer does not speak the libtfcluster "
+                                "protocol (another program listens on this port: correct the address)")
+            connection.close()
 
     def test_an_option_behind_the_program_is_passed_on_with_a_hint(self):
         hint = ('tfc_run: "--worker" follows the program and is passed to it; an option of tfc_run precedes the '
