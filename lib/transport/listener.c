@@ -46,7 +46,11 @@ void tfc__listener_remove_peer(struct tfc__peer *peer)
 
 void tfc__listener_lost(struct tfc__peer *peer, const tfc_error *why)
 {
-	if (!peer->has_known_will)
+	if (!peer->has_known_will && why->code == TFC_ELOST)
+		tfc__log(peer->listener->ctx, TFC_LOG_DEBUG, "transport",
+			 tfc__listener_address(peer->listener->listener),
+			 "%s closed the connection before it authenticated", peer->id.address);
+	else if (!peer->has_known_will)
 		log_refusal(peer->listener, peer->id.address, why->text);
 	tfc__peer_close(peer);
 }

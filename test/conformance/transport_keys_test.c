@@ -211,6 +211,23 @@ static void a_silent_connection_is_closed(void **state)
 	end(&door);
 }
 
+static void a_silent_connection_that_ends_is_not_refused(void **state)
+{
+	struct door door;
+	struct raw silent;
+	begin(&door, *state);
+	struct tfc__keyring *other = world_keyring(&door.world, "other", TFC__KEY_NODE);
+	raw_dial(&door.world, tfc__peer_listener_address(door.listener), &silent);
+	knock(&door, door.world.keyring, NULL);
+	assert_true(door.out.is_up);
+	raw_close(&silent);
+	knock(&door, other, NULL);
+	AWAIT(&door.world, door.world.logs == 1);
+	assert_non_null(strstr(door.world.log, "not in this side's key file"));
+	tfc__keyring_free(other);
+	end(&door);
+}
+
 static void a_dialer_gives_a_silent_listener_up(void **state)
 {
 	struct world world;
@@ -282,6 +299,7 @@ int main(void)
 		{"a key where none is set is refused", a_key_where_none_is_set_is_refused,
 		 takes_keys},
 		{"a silent connection is closed", a_silent_connection_is_closed, NULL},
+		WITH_NOISE(a_silent_connection_that_ends_is_not_refused),
 		{"a dialer gives a silent listener up", a_dialer_gives_a_silent_listener_up, NULL},
 		{"many half-open ones do not keep others out",
 		 many_half_open_ones_do_not_keep_others_out, NULL},
