@@ -485,6 +485,7 @@ int tfc__gossip_membership_new(const struct tfc__gossip_membership_options *opti
 	tfc__list_init(&gossip->streams);
 	tfc__list_init(&gossip->receiver.link);
 	tfc__names_init(&gossip->names);
+	tfc__names_init(&gossip->ids);
 	tfc__observer_init(&gossip->watch, gossip_on_member_event);
 	int code = tfc__gossip_seeds_set(gossip, options->seeds, error);
 	if (code == TFC_OK && options->state_dir &&

@@ -41,6 +41,7 @@ struct tfc__gossip_membership {
 	/* The member whose name each row of the table has. */
 	struct tfc__link rows; /* struct tfc__gossip_row */
 	struct tfc__name_table names;
+	struct tfc__name_table ids; /* of the same rows */
 
 	/* Requests that were made here, and the one that is being served. */
 	struct tfc__link streams; /* struct gossip_exchange */
@@ -95,7 +96,9 @@ static inline bool tfc__gossip_is_gone(uint32_t state)
 struct tfc__gossip_row {
 	struct tfc__link link;
 	struct tfc__named named;
+	struct tfc__named identified; /* in `ids` */
 	struct tfc__gossip_id id;
+	char id_text[2 * TFC__GOSSIP_ID_SIZE + 1];
 	uint32_t state; /* as the state machine has it */
 	/* What this node's connections have shown since the last message from the member: nothing
 	 * listens at its address, so it counts as down here; or it did not respond, so it is at

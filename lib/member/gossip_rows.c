@@ -1,6 +1,6 @@
 /*
- * The rows of the table of members, one for each name. A name may be that of several ids: a row
- * shows the one that is not gone.
+ * The rows of the table of members, one for each name. A name may be that of several ids: the state
+ * machine reports one of them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +23,7 @@ static struct tfc__gossip_row *gossip_row_add(struct tfc__gossip_membership *gos
 		return NULL;
 	snprintf(row->name, sizeof(row->name), "%s", name);
 	tfc__list_append(&gossip->rows, &row->link);
+	tfc__list_init(&row->identified.link);
 	tfc__name_add(&gossip->names, &row->named, row->name);
 	return row;
 }
@@ -31,6 +32,7 @@ static void gossip_row_free(struct tfc__gossip_row *row)
 {
 	tfc__list_remove(&row->link);
 	tfc__name_remove(&row->named);
+	tfc__name_remove(&row->identified);
 	free(row);
 }
 
@@ -76,21 +78,6 @@ static int table_put(struct tfc__gossip_membership *gossip, const struct tfc__go
 	return code;
 }
 
-/* Another id with the name of the row, that is not gone. */
-static bool find_successor(struct tfc__gossip_membership *gossip, const struct tfc__gossip_row *row,
-			   struct tfc__gossip_member *ret_member)
-{
-	uint32_t count = tfc__gossip_count(gossip->core);
-	for (uint32_t i = 0; i < count; i++) {
-		tfc__gossip_at(gossip->core, i, ret_member);
-		if (!tfc__gossip_is_same_id(&ret_member->id, &row->id) &&
-		    !tfc__gossip_is_gone(ret_member->state) &&
-		    strcmp(ret_member->name, row->name) == 0)
-			return true;
-	}
-	return false;
-}
-
 void tfc__gossip_row_show_state(struct tfc__gossip_membership *gossip,
 				const struct tfc__gossip_row *row)
 {
@@ -109,32 +96,40 @@ static void row_show(struct tfc__gossip_membership *gossip, struct tfc__gossip_r
 		row->is_refused = row->is_unreached = false;
 	row->id = member->id;
 	row->state = member->state;
+	tfc__name_remove(&row->identified);
+	tfc__gossip_id_write(&row->id, row->id_text);
+	tfc__name_add(&gossip->ids, &row->identified, row->id_text);
 	if (table_put(gossip, member) == TFC_OK)
 		tfc__gossip_row_show_state(gossip, row);
+}
+
+static void row_remove(struct tfc__gossip_membership *gossip, struct tfc__gossip_row *row)
+{
+	tfc_membership_remove(tfc__members_face(gossip->members), row->name);
+	gossip_row_free(row);
+}
+
+/* The row that shows the member, under its present name or an earlier one; or NULL. */
+static struct tfc__gossip_row *row_of_id(struct tfc__gossip_membership *gossip,
+					 const struct tfc__gossip_id *id)
+{
+	char text[2 * TFC__GOSSIP_ID_SIZE + 1];
+	tfc__gossip_id_write(id, text);
+	struct tfc__named *named = tfc__name_find(&gossip->ids, text);
+	return named ? tfc__container_of(named, struct tfc__gossip_row, identified) : NULL;
 }
 
 void tfc__gossip_rows_update(struct tfc__gossip_membership *gossip,
 			     const struct tfc__gossip_member *member, uint32_t changes)
 {
-	struct tfc__gossip_row *row = tfc__gossip_row_find(gossip, member->name);
-	struct tfc__gossip_member other;
+	struct tfc__gossip_row *row = row_of_id(gossip, &member->id);
+	if (row && (changes & TFC__GOSSIP_REMOVED || strcmp(row->name, member->name) != 0))
+		row_remove(gossip, row);
 	/* a second node with this node's own name is only a conflict */
-	if (strcmp(member->name, tfc__members_self(gossip->members)->name) == 0)
+	if (changes & TFC__GOSSIP_REMOVED ||
+	    strcmp(member->name, tfc__members_self(gossip->members)->name) == 0)
 		return;
-	if (!row && changes & TFC__GOSSIP_REMOVED)
-		return;
-	if (row && !tfc__gossip_is_same_id(&row->id, &member->id)) {
-		if (!tfc__gossip_is_gone(row->state) || tfc__gossip_is_gone(member->state))
-			return;
-	} else if (row && (changes & TFC__GOSSIP_REMOVED || tfc__gossip_is_gone(member->state)) &&
-		   find_successor(gossip, row, &other)) {
-		row_show(gossip, row, &other);
-		return;
-	} else if (row && changes & TFC__GOSSIP_REMOVED) {
-		tfc_membership_remove(tfc__members_face(gossip->members), row->name);
-		gossip_row_free(row);
-		return;
-	}
+	row = tfc__gossip_row_find(gossip, member->name);
 	if (!row && !(row = gossip_row_add(gossip, member->name))) {
 		tfc__log(gossip->ctx, TFC_LOG_ERROR, "member", member->name, "out of memory");
 		return;

@@ -51,6 +51,7 @@ struct gossip_peer {
 	uint8_t state;     /* enum tfc_member_state */
 	uint8_t sent;      /* how often its update was sent */
 	bool is_hidden;    /* another member has its name; not reported */
+	bool is_contested; /* another member claimed its name while both were there */
 	bool is_conflict;  /* a conflict of its key was reported in this generation */
 	bool is_in_remote; /* during a push-pull: the other side has the same */
 };

@@ -231,6 +231,8 @@ void tfc__gossip_peer_remove(struct tfc__gossip *g, struct gossip_peer *peer)
 	tfc__list_append(&g->removed, &peer->spread);
 }
 
+static void gossip_name_pass_on(struct tfc__gossip *g, const struct gossip_peer *gone);
+
 void tfc__gossip_peer_set(struct tfc__gossip *g, struct gossip_peer *peer, uint64_t incarnation,
 			  uint32_t state)
 {
@@ -265,8 +267,10 @@ void tfc__gossip_peer_set(struct tfc__gossip *g, struct gossip_peer *peer, uint6
 	}
 	if (changes)
 		tfc__gossip_report(g, peer, changes);
-	if (was_there && !is_there)
+	if (was_there && !is_there) {
 		tfc__gossip_check_lost(g, peer);
+		gossip_name_pass_on(g, peer);
+	}
 }
 
 /* ---- names */
@@ -293,6 +297,7 @@ void tfc__gossip_peer_claim_name(struct tfc__gossip *g, struct gossip_peer *peer
 	uint32_t slot = tfc__map_get(&g->by_name, number, UINT32_MAX);
 	struct gossip_peer *holder = slot == UINT32_MAX ? NULL : g->slots[slot];
 	if (holder && holder != peer && tfc__gossip_is_there(holder)) {
+		peer->is_contested = holder->is_contested = true;
 		bool is_won = gossip_name_is_won(peer, holder);
 		struct gossip_peer *loser = is_won ? holder : peer;
 		/* A loser that was shown, or has just come, is reported once. */
@@ -320,6 +325,24 @@ void tfc__gossip_peer_claim_name(struct tfc__gossip *g, struct gossip_peer *peer
 		peer->is_hidden = false;
 		tfc__gossip_report(g, peer, TFC__GOSSIP_ADDED);
 	}
+}
+
+static bool gossip_name_is_same(const struct gossip_peer *a, const struct gossip_peer *b)
+{
+	return a->name_len == b->name_len && memcmp(a->text, b->text, a->name_len) == 0;
+}
+
+/* A member is gone: another one that had to do without the name may have it now. Only members whose
+ * names were contested are worth the search: many may go at once. */
+static void gossip_name_pass_on(struct tfc__gossip *g, const struct gossip_peer *gone)
+{
+	if (!gone->is_contested || gone->is_hidden)
+		return;
+	for (uint32_t i = 1; i < g->there; i++)
+		if (g->order[i]->is_hidden && gossip_name_is_same(g->order[i], gone)) {
+			tfc__gossip_peer_claim_name(g, g->order[i]);
+			return;
+		}
 }
 
 /* ---- views */

@@ -173,11 +173,13 @@ static void close_host(struct world *world)
 
 /* ---- gossip: every member is a node of this process, with sockets of its own */
 
-static void start_node(struct world *world, size_t i, const tfc_member_info *info)
+/* `state_of`: the name of the node that has the state directory. */
+static void start_node_with_state(struct world *world, size_t i, const tfc_member_info *info,
+				  const char *state_of)
 {
 	char key[LEAKS_PATH + 8], state[LEAKS_PATH + 8];
 	snprintf(key, sizeof(key), "%s/key", world->directory);
-	snprintf(state, sizeof(state), "%s/%s", world->directory, info->name);
+	snprintf(state, sizeof(state), "%s/%s", world->directory, state_of);
 	const struct gossip_member_options options = {
 		.key_file = key,
 		.state_dir = state,
@@ -188,6 +190,11 @@ static void start_node(struct world *world, size_t i, const tfc_member_info *inf
 	mkdir(state, 0700); /* it exists when the node was there before */
 	world->given[i] = *info;
 	gossip_member_start(&world->nodes[i], world->ctx, &options);
+}
+
+static void start_node(struct world *world, size_t i, const tfc_member_info *info)
+{
+	start_node_with_state(world, i, info, info->name);
 }
 
 static void end_node(struct world *world, size_t i)
@@ -560,6 +567,20 @@ static void a_member_of_gossip_that_this_node_cannot_reach_is_suspect_here(void 
 	end(&world);
 }
 
+/* Its old name must not stay alive. */
+static void a_member_of_gossip_that_returns_with_another_name_replaces_its_old_one(void **state)
+{
+	struct world world;
+	begin(&world, &backends[2], two, 2);
+	const tfc_member_info renamed = member_at("c", 2);
+	end_node(&world, 1);
+	start_node_with_state(&world, 1, &renamed, "b");
+	AWAIT(&world, "-b alive", "+c alive");
+	assert_null(tfc__members_find(world.members, "b"));
+	assert_int_equal(tfc__members_count(world.members), 2);
+	end(&world);
+}
+
 static void what_a_node_says_of_itself_counts(void **state)
 {
 	static const char *const own_labels[] = {"rack=7", NULL};
@@ -711,6 +732,8 @@ int main(void)
 		cmocka_unit_test(connections_report_who_is_alive),
 		cmocka_unit_test(a_broken_connection_makes_no_member_of_gossip_suspect),
 		cmocka_unit_test(a_member_of_gossip_that_this_node_cannot_reach_is_suspect_here),
+		cmocka_unit_test(
+			a_member_of_gossip_that_returns_with_another_name_replaces_its_old_one),
 		cmocka_unit_test(what_a_node_says_of_itself_counts),
 		cmocka_unit_test(a_host_learns_what_is_wrong),
 		cmocka_unit_test(a_backend_that_cannot_start_says_why),

@@ -207,6 +207,61 @@ static void invented_members_fill_no_more_than_the_table(void **state)
 	gossip_sim_free(s);
 }
 
+/* The reports of a step about members, as "+first alive, ~second down". */
+static void reports_of(struct tfc__gossip *g, const struct tfc__gossip_message *m, char *text,
+		       size_t size)
+{
+	struct frame f;
+	struct tfc__gossip_id sender = gossip_sim_id(1);
+	const struct tfc__gossip_action *a;
+	frame_begin(&f, &sender, incarnation_of(1, 0));
+	frame_add(&f, m);
+	struct tfc__gossip_event e = {.kind = TFC__GOSSIP_DATAGRAM,
+				      .id = f.sender,
+				      .generation = f.generation,
+				      .bytes = f.bytes,
+				      .len = f.len};
+	assert_int_equal(tfc__gossip_step(g, &e, GS_SECOND), TFC_OK);
+	size_t len = 0;
+	text[0] = '\0';
+	while ((a = tfc__gossip_next(g))) {
+		struct tfc__gossip_id first = gossip_sim_id(900);
+		if (a->kind != TFC__GOSSIP_DO_MEMBER)
+			continue;
+		bool is_first = memcmp(&a->member.id, &first, sizeof(first)) == 0;
+		len += (size_t)snprintf(text + len, size - len, "%s%c%s %s", len ? ", " : "",
+					a->changes & TFC__GOSSIP_REMOVED ? '-'
+					: a->changes & TFC__GOSSIP_ADDED ? '+'
+									 : '~',
+					is_first ? "first" : "second",
+					tfc_member_state_name(a->member.state));
+	}
+}
+
+/* Otherwise the second would never be reported again: not even its end. */
+static void a_name_passes_on_when_the_member_that_has_it_is_gone(void **state)
+{
+	(void)state;
+	const struct tfc__gossip_options options = {.id = gossip_sim_id(0),
+						    .generation = 1,
+						    .name = "self",
+						    .seed = 1};
+	struct tfc__gossip *g = tfc__gossip_new(&options, GS_SECOND);
+	struct tfc__gossip_message first = record(900, incarnation_of(2, 1), "twin");
+	struct tfc__gossip_message second = record(901, incarnation_of(1, 1), "twin");
+	char text[200];
+	reports_of(g, &first, text, sizeof(text));
+	assert_string_equal(text, "+first alive");
+	reports_of(g, &second, text, sizeof(text));
+	assert_string_equal(text, "");
+	first.type = second.type = TFC__GOSSIP_DOWN;
+	reports_of(g, &first, text, sizeof(text));
+	assert_string_equal(text, "~first down, -first down, +second alive");
+	reports_of(g, &second, text, sizeof(text));
+	assert_string_equal(text, "~second down");
+	tfc__gossip_free(g);
+}
+
 static void accuse(struct gossip_sim *s, uint32_t at, uint32_t member, enum tfc__gossip_type type,
 		   uint64_t incarnation)
 {
@@ -406,6 +461,7 @@ int main(void)
 		cmocka_unit_test(changed_bytes_are_survived),
 		cmocka_unit_test(a_name_or_metadata_beyond_its_limit_is_refused),
 		cmocka_unit_test(invented_members_fill_no_more_than_the_table),
+		cmocka_unit_test(a_name_passes_on_when_the_member_that_has_it_is_gone),
 		cmocka_unit_test(an_incarnation_at_its_end_leads_to_the_next_generation),
 		cmocka_unit_test(a_leave_at_the_end_of_the_counter_is_a_leave),
 		cmocka_unit_test(a_generation_that_no_copy_can_have_is_not_stored),
