@@ -213,7 +213,7 @@ int tfc_membership_remove(tfc_membership *membership, const char *name)
 		tfc__members_note(members, row, TFC__MEMBER_REMOVED);
 	else if (members->reported ==
 		 row) /* a watcher added and removed it while it was reported */
-		row->unreported = 0;
+		tfc__member_row_set_reported(row);
 	else
 		tfc__member_row_free(row); /* it was never reported */
 	return TFC_OK;
@@ -314,6 +314,7 @@ int tfc__members_open(tfc_ctx *ctx, const struct tfc__members_options *options, 
 		return tfc__fail_nomem(error, "member");
 	members->ctx = ctx;
 	tfc__list_init(&members->all);
+	tfc__list_init(&members->unreported);
 	tfc__names_init(&members->names);
 	tfc__observers_init(&members->watches);
 	tfc__work_init(&members->reporting, ctx, tfc__members_report);
@@ -328,7 +329,7 @@ int tfc__members_open(tfc_ctx *ctx, const struct tfc__members_options *options, 
 	}
 	/* There are no watchers yet; later ones find these members in the table. */
 	TFC__LIST_EACH (link, &members->all) {
-		tfc__member_row_of(link)->unreported = 0;
+		tfc__member_row_set_reported(tfc__member_row_of(link));
 	}
 	tfc__work_cancel(&members->reporting);
 	*ret_members = members;

@@ -18,6 +18,7 @@ struct tfc__member_row {
 	/* its link is in the list of probes, or alone when the member is not probed */
 	struct tfc__probe probe;
 	enum tfc__member_change unreported; /* 0: everything has been reported */
+	struct tfc__link in_unreported;
 	/* the member has reported its own slots, memory, gpus and labels */
 	bool has_reported;
 };
@@ -46,6 +47,7 @@ struct tfc__members {
 	struct tfc__member_evidence *evidence; /* NULL: none */
 
 	struct tfc__observers watches; /* of struct tfc__member_event */
+	struct tfc__link unreported; /* rows with a change to report, in the order of the changes */
 	struct tfc__work reporting;
 	struct tfc__member_row *reported; /* the row whose change is being reported */
 	uint32_t busy;                    /* callbacks in progress: memory is not freed */
@@ -74,6 +76,8 @@ void tfc__member_row_free(struct tfc__member_row *row);
  * yet. */
 void tfc__members_note(struct tfc__members *members, struct tfc__member_row *row,
 		       enum tfc__member_change what);
+/* What has changed of the row is reported, or need not be. */
+void tfc__member_row_set_reported(struct tfc__member_row *row);
 void tfc__members_set_state(struct tfc__members *members, struct tfc__member_row *row,
 			    uint32_t state);
 void tfc__members_report(struct tfc__work *reporting);

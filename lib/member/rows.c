@@ -51,6 +51,7 @@ int tfc__member_row_add(struct tfc__members *members, const tfc_member_info *inf
 	row->member.state = TFC_MEMBER_SUSPECT;
 	row->member.since_ns = tfc__now();
 	tfc__list_init(&row->probe.link);
+	tfc__list_init(&row->in_unreported);
 	while (before->prev != &members->all &&
 	       strcmp(tfc__member_row_of(before->prev)->member.name, name) > 0)
 		before = before->prev;
@@ -64,6 +65,7 @@ int tfc__member_row_add(struct tfc__members *members, const tfc_member_info *inf
 void tfc__member_row_free(struct tfc__member_row *row)
 {
 	tfc__list_remove(&row->member.link);
+	tfc__list_remove(&row->in_unreported);
 	tfc__name_remove(&row->named);
 	free(row->member.name);
 	free(row->member.address);
@@ -252,6 +254,8 @@ void tfc__members_note(struct tfc__members *members, struct tfc__member_row *row
 		return; /* the pending report covers this change */
 	if (what == TFC__MEMBER_ADDED && row->unreported == TFC__MEMBER_REMOVED)
 		what = TFC__MEMBER_CHANGED; /* the removal was not reported */
+	if (!row->unreported)
+		tfc__list_append(&members->unreported, &row->in_unreported);
 	row->unreported = what;
 	tfc__work_schedule(&members->reporting);
 }
@@ -273,25 +277,22 @@ void tfc__members_set_state(struct tfc__members *members, struct tfc__member_row
 	tfc__members_note(members, row, TFC__MEMBER_CHANGED);
 }
 
-/* Returns the first row with a change to report. Starts at the front each time, since a watcher may
- * change any row. */
-static struct tfc__member_row *row_next_unreported(struct tfc__members *members)
+void tfc__member_row_set_reported(struct tfc__member_row *row)
 {
-	TFC__LIST_EACH (link, &members->all) {
-		if (tfc__member_row_of(link)->unreported)
-			return tfc__member_row_of(link);
-	}
-	return NULL;
+	row->unreported = 0;
+	tfc__list_remove(&row->in_unreported);
 }
 
 void tfc__members_report(struct tfc__work *work)
 {
 	struct tfc__members *members = tfc__container_of(work, struct tfc__members, reporting);
-	struct tfc__member_row *row;
 	tfc__members_keep(members);
-	while (!members->is_closed && (row = row_next_unreported(members))) {
+	while (!members->is_closed && !tfc__list_is_empty(&members->unreported)) {
+		struct tfc__member_row *row = tfc__container_of(members->unreported.next,
+								struct tfc__member_row,
+								in_unreported);
 		enum tfc__member_change change = row->unreported;
-		row->unreported = 0;
+		tfc__member_row_set_reported(row);
 		members->reported = row;
 		tfc__observers_notify(&members->watches,
 				      &(struct tfc__member_event){&row->member, change});
