@@ -63,8 +63,10 @@ void tfc__gossip_check_lost(struct tfc__gossip *g, const struct gossip_peer *pee
 		tfc__gossip_resume(g, next);
 }
 
+/* `other` has the name and the address of the other process, `generation` that of the record. No
+ * frame is being written: the name is stored among the frames. */
 static void gossip_report_twin(struct tfc__gossip *g, struct gossip_peer *peer,
-			       const struct tfc__gossip_address *other, uint32_t generation,
+			       const struct tfc__gossip_message *other, uint32_t generation,
 			       bool is_self_lost)
 {
 	if (peer->is_conflict)
@@ -74,8 +76,12 @@ static void gossip_report_twin(struct tfc__gossip *g, struct gossip_peer *peer,
 	if (!a)
 		return;
 	a->peer = a->other = peer;
-	a->to = *other;
+	a->to = other->address;
 	a->generation = generation;
+	a->offset = g->out.len;
+	tfc__buf_add(&g->out, other->name, other->name_len);
+	tfc__buf_add(&g->out, "", 1);
+	a->len = g->out.len - a->offset;
 	a->is_self_lost = is_self_lost;
 }
 
@@ -87,12 +93,12 @@ static void gossip_meet_twin(struct tfc__gossip *g, const struct tfc__gossip_mes
 	if (is_newer || tfc__gossip_address_compare(&m->address, &g->self->address) > 0) {
 		if (g->mode != GOSSIP_LOST_KEY) {
 			gossip_pause(g, GOSSIP_LOST_KEY);
-			gossip_report_twin(g, g->self, &m->address, generation, true);
+			gossip_report_twin(g, g->self, m, generation, true);
 		}
 		g->generation_seen = generation;
 		return;
 	}
-	gossip_report_twin(g, g->self, &m->address, generation, false);
+	gossip_report_twin(g, g->self, m, generation, false);
 	if (g->mode == GOSSIP_RUNNING && m->incarnation >= g->self->incarnation)
 		tfc__gossip_self_advance(g, m->incarnation);
 }
@@ -163,9 +169,10 @@ static void gossip_apply_twin(struct tfc__gossip *g, struct gossip_peer *peer,
 			      const struct gossip_origin *origin)
 {
 	uint32_t generation = tfc__gossip_generation(m->incarnation), changes;
-	struct tfc__gossip_address known = peer->address;
-	bool is_won = tfc__gossip_address_compare(&m->address, &known) > 0;
-	gossip_report_twin(g, peer, is_won ? &known : &m->address, generation, false);
+	struct tfc__gossip_message known;
+	bool is_won = tfc__gossip_address_compare(&m->address, &peer->address) > 0;
+	tfc__gossip_peer_record(peer, &known);
+	gossip_report_twin(g, peer, is_won ? &known : m, generation, false);
 	if (!is_won || !tfc__gossip_peer_describe(g, peer, m, &changes))
 		return;
 	uint64_t incarnation = m->incarnation > peer->incarnation ? m->incarnation

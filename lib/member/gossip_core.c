@@ -97,6 +97,8 @@ const struct tfc__gossip_action *tfc__gossip_next(struct tfc__gossip *g)
 		struct tfc__gossip_member *moved = a->is_self_lost ? &g->current.member
 								   : &g->current.other;
 		moved->address = a->to;
+		if (a->len && !g->out.is_failed)
+			moved->name = g->out.data + a->offset;
 		if (a->generation)
 			moved->incarnation = (uint64_t)a->generation << 32;
 	}

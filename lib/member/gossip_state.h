@@ -112,7 +112,7 @@ struct gossip_action {
 	enum tfc__gossip_action_kind kind;
 	struct tfc__gossip_address to; /* CONFLICT of a key: of the other process */
 	struct tfc__gossip_id id;
-	size_t offset; /* in `out` */
+	size_t offset; /* in `out`; CONFLICT of a key: of the name of the other process */
 	size_t len;
 	uint64_t stream;
 	struct gossip_peer *peer;

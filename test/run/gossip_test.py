@@ -314,11 +314,47 @@ class RefusedTest(GossipTest):
         b = self.node("b", "--join", self.host_port("a"))
         self.await_alive(a, b)
         c = self.start_bare(*self.node_args("c", "--join", self.host_port("a")))
-        ended = c if c.process.wait(harness.PATIENCE) is not None else b
-        ended.end()
+        ended = self.await_one_end(b, c)
         self.assertEqual(ended.status, 125, ended.err)
         self.assertIn("have the same identity: the state directory of one is a copy of the other's",
                       ended.err.decode())
+        for name in "bc":
+            self.assertIn(f'"{name}" at {self.address_of(name)}', ended.err.decode())
+        going = c if ended is b else b
+        self.await_state(a, "c" if going is c else "b", "alive")
+        self.assertIsNone(going.process.poll())
+
+    def await_one_end(self, *runs):
+        end = time.monotonic() + harness.PATIENCE
+        while True:
+            for run in runs:
+                if run.process.poll() is not None:
+                    run.end()
+                    return run
+                run.read(0.02)
+            self.assertLess(time.monotonic(), end, [run.err for run in runs])
+
+    def test_of_two_copies_the_higher_generation_keeps_running(self):
+        """A restored snapshot, started beside the node that it was taken of, which has been started since."""
+        a = self.node("a")
+        b = self.node("b", "--join", self.host_port("a"))
+        self.await_alive(a, b)
+        b.process.terminate()
+        b.end()
+        shutil.copytree(os.path.join(self.dir, "state-b"), os.path.join(self.dir, "state-c"))
+        for _ in range(2):  # two generations more than the copy will have
+            b = self.node("b", "--join", self.host_port("a"))
+            self.await_alive(a, b)
+            if _ == 0:
+                b.process.terminate()
+                b.end()
+        c = self.start_bare(*self.node_args("c", "--join", self.host_port("a")))
+        ended = self.await_one_end(b, c)
+        self.assertIs(ended, c, b.err)
+        self.assertEqual(c.status, 125, c.err)
+        self.assertIn("have the same identity", c.err.decode())
+        self.await_state(a, "b", "alive")
+        self.assertIsNone(b.process.poll())
 
 
 if __name__ == "__main__":
