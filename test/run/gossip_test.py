@@ -248,22 +248,32 @@ class KeyTest(GossipTest):
         self.assertEqual(a.err.decode().count("refused a datagram"), 1)
 
     def test_keys_are_changed_node_by_node(self):
-        """Install behind, put first, take out: no node ever loses sight of another."""
+        """Install behind, put first, take out: no node ever loses sight of one that runs."""
         old = pathlib.Path(self.dir, "key").read_text()
         self.run_bare("keygen", "new-key")
         new = pathlib.Path(self.dir, "new-key").read_text()
-        join = {"a": "b", "b": "a"}
-        runs = {name: self.node(name, "--join", self.host_port(join[name])) for name in "ab"}
+        join = {"a": "b", "b": "c", "c": "a"}
+        fast = ["--probe", "0.1"]
+        runs = {name: self.node(name, "--join", self.host_port(join[name]), *fast) for name in join}
         self.await_alive(*runs.values())
         for text in (old + new, new + old, new):
-            for name in "ab":
+            for name in join:
+                before = {other: len(run.out) for other, run in runs.items()}
                 pathlib.Path(self.dir, f"key-{name}").write_text(text)
                 os.chmod(os.path.join(self.dir, f"key-{name}"), 0o600)
                 runs[name].process.terminate()
                 runs[name].end()
-                runs[name] = self.node(name, "--join", self.host_port(join[name]), "--key", f"key-{name}")
+                runs[name] = self.node(name, "--join", self.host_port(join[name]), "--key", f"key-{name}", *fast)
                 self.await_alive(*runs.values())
-                self.await_state(runs[join[name]], name, "alive")
+                for other in set(join) - {name}:
+                    self.assertEqual(self.lost_by(runs[other], before[other]) - {name}, set(), runs[other].err)
+
+    @staticmethod
+    def lost_by(run, offset):
+        """The members that `run` has reported as down since then."""
+        events = [json.loads(line) for line in run.out[offset:].decode().split("\n")[:-1]]
+        return {event["name"] for event in events if event["event"] == "member"
+                and event["state"] == "down"}
 
 
 class RefusedTest(GossipTest):
