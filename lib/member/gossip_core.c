@@ -99,6 +99,8 @@ const struct tfc__gossip_action *tfc__gossip_next(struct tfc__gossip *g)
 		moved->address = a->to;
 		if (a->len && !g->out.is_failed)
 			moved->name = g->out.data + a->offset;
+		g->current.bytes = NULL; /* the name is no message */
+		g->current.len = 0;
 		if (a->generation)
 			moved->incarnation = (uint64_t)a->generation << 32;
 	}
