@@ -39,7 +39,7 @@ static int static_list_apply(struct tfc__static_file *file, const struct tfc__st
 		return tfc__fail(error, TFC_ENOENT, "member", 0,
 				 "members file \"%.80s\" does not list this node, \"%s\"; add it, "
 				 "or give the node one of the %u names listed, such as \"%s\"",
-				 file->watched.path, self, list->count, list->items[0].name);
+				 file->watched.watch.path, self, list->count, list->items[0].name);
 	/* Members that are no longer listed are removed first: another may have their address. */
 	TFC__LIST_EACH (link, tfc__members_all(file->members)) {
 		struct tfc__member *member = tfc__container_of(link, struct tfc__member, link);
@@ -49,7 +49,7 @@ static int static_list_apply(struct tfc__static_file *file, const struct tfc__st
 	for (uint32_t i = 0; code == TFC_OK && i < list->count; i++)
 		code = tfc_membership_put(membership, &list->items[i]);
 	if (code < 0)
-		*error = *tfc__ctx_error(file->watched.ctx);
+		*error = *tfc__ctx_error(file->watched.watch.ctx);
 	return code;
 }
 
@@ -59,7 +59,7 @@ static int static_file_on_text(struct tfc__watched_file *watched, const char *te
 	struct tfc__static_file *file = tfc__container_of(watched, struct tfc__static_file,
 							  watched);
 	struct tfc__static_list list;
-	int code = tfc__static_parse(text, len, watched->path, error, &list);
+	int code = tfc__static_parse(text, len, watched->watch.path, error, &list);
 	if (code == TFC_OK)
 		code = static_list_apply(file, &list, error);
 	if (code == TFC_OK)

@@ -4,41 +4,30 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+static void watched_file_on_change(struct tfc__file_watch *watch);
+
 int tfc__watched_file_init(struct tfc__watched_file *file, const char *path, tfc_error *error)
 {
-	file->watch.fd = -1;
-	file->path = strdup(path);
-	char *slash = file->path ? strrchr(file->path, '/') : NULL;
-	if (slash)
-		file->directory = strndup(file->path, (size_t)(slash - file->path) + 1);
-	else
-		file->directory = strdup(".");
-	if (!file->path || !file->directory) {
-		tfc__watched_file_fini(file);
-		return tfc__fail_nomem(error, file->component);
-	}
-	file->name = slash ? slash + 1 : file->path;
-	return TFC_OK;
+	file->watch.component = file->component;
+	file->watch.changed = watched_file_on_change;
+	return tfc__file_watch_init(&file->watch, path, error);
 }
 
 void tfc__watched_file_fini(struct tfc__watched_file *file)
 {
 	tfc__buf_fini(&file->text);
-	free(file->path);
-	free(file->directory);
-	file->path = file->directory = NULL;
+	tfc__file_watch_fini(&file->watch);
 }
 
 /* ---- reading */
 
 static int watched_file_fail(const struct tfc__watched_file *file, int sys_errno, tfc_error *error)
 {
-	return tfc__fail_errno(error, file->component, sys_errno, "cannot read \"%s\"", file->path);
+	return tfc__fail_errno(error, file->component, sys_errno, "cannot read \"%s\"",
+			       file->watch.path);
 }
 
 static int watched_file_read(const struct tfc__watched_file *file, int fd, struct tfc__buf *text,
@@ -49,7 +38,7 @@ static int watched_file_read(const struct tfc__watched_file *file, int fd, struc
 		return watched_file_fail(file, errno, error);
 	if (!S_ISREG(status.st_mode))
 		return tfc__fail(error, TFC_EINVAL, file->component, 0,
-				 "\"%s\" is not a regular file", file->path);
+				 "\"%s\" is not a regular file", file->watch.path);
 	for (;;) {
 		char *at = tfc__buf_reserve(text, 65536);
 		ssize_t n = at ? read(fd, at, 65536) : 0;
@@ -62,7 +51,7 @@ static int watched_file_read(const struct tfc__watched_file *file, int fd, struc
 		tfc__buf_grow(text, (size_t)n);
 		if (text->len > TFC__WATCHED_FILE_MAX)
 			return tfc__fail(error, TFC_ETOOBIG, file->component, 0,
-					 "\"%s\" exceeds %u MiB", file->path,
+					 "\"%s\" exceeds %u MiB", file->watch.path,
 					 TFC__WATCHED_FILE_MAX >> 20);
 	}
 }
@@ -70,8 +59,8 @@ static int watched_file_read(const struct tfc__watched_file *file, int fd, struc
 static void watched_file_note_valid(struct tfc__watched_file *file)
 {
 	if (file->is_refused)
-		tfc__log(file->ctx, TFC_LOG_INFO, file->component, "",
-			 "\"%s\" is valid again; %s: %u", file->path, file->items,
+		tfc__log(file->watch.ctx, TFC_LOG_INFO, file->component, "",
+			 "\"%s\" is valid again; %s: %u", file->watch.path, file->items,
 			 file->item_count);
 	file->is_refused = false;
 }
@@ -81,7 +70,7 @@ static int watched_file_check(struct tfc__watched_file *file, tfc_error *error)
 {
 	struct tfc__buf text = {0};
 	/* a named pipe must not block dispatch */
-	int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = open(file->watch.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	int code = fd < 0 ? watched_file_fail(file, errno, error)
 			  : watched_file_read(file, fd, &text, error);
 	if (fd >= 0)
@@ -104,85 +93,30 @@ static int watched_file_check(struct tfc__watched_file *file, tfc_error *error)
 
 /* ---- watching */
 
-static bool watched_file_matches(const struct tfc__watched_file *file,
-				 const struct inotify_event *event)
+static void watched_file_on_change(struct tfc__file_watch *watch)
 {
-	if (!event->len)
-		return true; /* an event of the directory itself, or lost events */
-	/* Kubernetes renames "..data" when it changes a mounted file behind a symbolic link */
-	return strcmp(event->name, file->name) == 0 || strncmp(event->name, "..", 2) == 0;
-}
-
-static bool watched_file_drain(struct tfc__watched_file *file)
-{
-	_Alignas(struct inotify_event) char bytes[4096];
-	bool is_ours = false;
-	ssize_t len;
-	while ((len = read(file->watch.fd, bytes, sizeof(bytes))) > 0) {
-		for (ssize_t at = 0; at < len;) {
-			struct inotify_event *event = (void *)(bytes + at);
-			is_ours |= watched_file_matches(file, event);
-			at += (ssize_t)(sizeof(*event) + event->len);
-		}
-	}
-	return is_ours;
-}
-
-static void watched_file_on_change(struct tfc__io *io, uint32_t events)
-{
-	struct tfc__watched_file *file = tfc__container_of(io, struct tfc__watched_file, watch);
+	struct tfc__watched_file *file = tfc__container_of(watch, struct tfc__watched_file, watch);
 	tfc_error error = TFC_ERROR_INIT;
-	if (!watched_file_drain(file) || watched_file_check(file, &error) == TFC_OK)
+	if (watched_file_check(file, &error) == TFC_OK)
 		return;
 	file->is_refused = true;
-	tfc__log(file->ctx, TFC_LOG_WARNING, file->component, "", "%s: %s", file->kept, error.text);
-}
-
-static int watched_file_watch(struct tfc__watched_file *file, tfc_error *error)
-{
-	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	if (fd < 0)
-		return tfc__fail_errno(error, file->component, errno,
-				       "cannot watch \"%s\" for changes", file->path);
-	int code = TFC_OK;
-	if (inotify_add_watch(fd, file->directory,
-			      IN_CLOSE_WRITE | IN_MOVED_TO | IN_ONLYDIR | IN_EXCL_UNLINK) < 0)
-		code = tfc__fail_errno(error, file->component, errno,
-				       "cannot watch \"%s\" for changes", file->directory);
-	else if ((code = tfc__io_open(&file->watch, file->ctx, fd, EPOLLIN,
-				      watched_file_on_change)) < 0)
-		tfc__fail(error, code, file->component, 0, "cannot watch \"%s\" for changes",
-			  file->path);
-	if (code < 0)
-		close(fd);
-	else
-		tfc__fd_note(file->ctx, &file->watch_fd, fd);
-	return code;
-}
-
-static void watched_file_unwatch(struct tfc__watched_file *file)
-{
-	tfc__io_close(&file->watch);
-	tfc__fd_close(&file->watch_fd);
+	tfc__log(watch->ctx, TFC_LOG_WARNING, file->component, "", "%s: %s", file->kept,
+		 error.text);
 }
 
 /* Watches before it reads, so that no change is missed in between. */
 int tfc__watched_file_start(struct tfc__watched_file *file, tfc_ctx *ctx, tfc_error *error)
 {
-	file->ctx = ctx;
-	int code = watched_file_watch(file, error);
+	int code = tfc__file_watch_start(&file->watch, ctx, error);
 	if (code == TFC_OK && (code = watched_file_check(file, error)) < 0)
-		watched_file_unwatch(file);
-	if (code < 0)
-		file->ctx = NULL;
+		tfc__file_watch_stop(&file->watch);
 	return code;
 }
 
 void tfc__watched_file_stop(struct tfc__watched_file *file)
 {
-	if (!file->ctx)
+	if (!file->watch.ctx)
 		return;
-	watched_file_unwatch(file);
+	tfc__file_watch_stop(&file->watch);
 	tfc__buf_fini(&file->text);
-	file->ctx = NULL;
 }

@@ -1,12 +1,9 @@
-/*
- * A small text file that is read again when it changes: when it is written, when it is replaced by
- * a rename, or when a symbolic link of its path is replaced, as Kubernetes does.
- */
+/* A small text file that is read again when it changes. */
 #ifndef TFC_MEMBER_WATCHED_FILE_H
 #define TFC_MEMBER_WATCHED_FILE_H
 
 #include "base/buf.h"
-#include "ctx/ctx.h"
+#include "member/file_watch.h"
 
 #define TFC__WATCHED_FILE_MAX (16u << 20) /* bytes */
 
@@ -20,7 +17,6 @@ typedef int (*tfc__watched_file_fn)(struct tfc__watched_file *file, const char *
 
 /* Embedded. */
 struct tfc__watched_file {
-	tfc_ctx *ctx;          /* NULL: not started */
 	const char *component; /* for error texts; static */
 	/* what is kept when a text is refused, for the log: "members not changed" */
 	const char *kept;
@@ -28,11 +24,7 @@ struct tfc__watched_file {
 	uint32_t item_count; /* set by `fn` when it accepts a text */
 	bool is_refused;     /* the last text was; the log has the reason */
 	tfc__watched_file_fn fn;
-	char *path;
-	char *directory; /* of the file, "." if the path has none */
-	char *name;      /* in the directory; borrowed from path */
-	struct tfc__io watch;
-	struct tfc__noted_fd watch_fd;
+	struct tfc__file_watch watch;
 	struct tfc__buf text; /* the last text passed to `fn` */
 };
 

@@ -157,7 +157,7 @@ static int upstream_map_on_text(struct tfc__watched_file *watched, const char *t
 	struct tfc__upstream_map *map = tfc__container_of(watched, struct tfc__upstream_map,
 							  watched);
 	json_t *root = NULL;
-	int code = upstream_map_parse(watched->path, text, len, error, &root);
+	int code = upstream_map_parse(watched->watch.path, text, len, error, &root);
 	if (code < 0)
 		return code;
 	json_t *older = map->root;
