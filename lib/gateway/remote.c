@@ -39,7 +39,8 @@
 struct remote_gateway {
 	tfc_gateway base;
 	struct tfc__strv addresses;
-	size_t at; /* the address that is being tried or used */
+	size_t at;      /* the address that is being tried or used */
+	char *key_file; /* NULL: none */
 	struct tfc__keyring *keyring;
 	uint32_t connect_ms;
 	uint32_t reconnect_ms;
@@ -255,6 +256,15 @@ static void remote_gateway_on_serve(struct tfc__peer *peer, void *user,
 	tfc__rpc_fail(request, &error);
 }
 
+/* The keys may have been replaced since. If they cannot be read, the earlier ones remain. */
+static void remote_gateway_reload_keys(struct remote_gateway *gateway)
+{
+	struct tfc__keyring *ring = NULL;
+	tfc_error error = TFC_ERROR_INIT;
+	if (gateway->key_file && tfc__keyring_load(gateway->key_file, &error, &ring) == TFC_OK)
+		tfc__keyring_replace(gateway->keyring, ring);
+}
+
 static void remote_gateway_dial(struct remote_gateway *gateway)
 {
 	static const struct tfc__peer_ops ops = {remote_gateway_on_up, remote_gateway_on_serve,
@@ -265,6 +275,7 @@ static void remote_gateway_dial(struct remote_gateway *gateway)
 		.timeout_ms = gateway->connect_ms,
 	};
 	tfc_error error = TFC_ERROR_INIT;
+	remote_gateway_reload_keys(gateway);
 	int code = tfc__peer_dial(gateway->base.ctx, &options, &ops, gateway, &error,
 				  &gateway->peer);
 	if (code == TFC_OK)
@@ -502,6 +513,7 @@ static void remote_gateway_close(tfc_gateway *base)
 	tfc__timer_cancel(&gateway->redial);
 	remote_gateway_disconnect(gateway);
 	tfc__keyring_free(gateway->keyring);
+	free(gateway->key_file);
 	tfc__strv_fini(&gateway->addresses);
 	tfc__buf_fini(&gateway->tried);
 	tfc__uploads_fini(&gateway->uploads);
@@ -556,8 +568,12 @@ int tfc__remote_gateway_new(tfc_ctx *ctx, const tfc_gateway_options *options, tf
 	gateway->uploads.temp_dir = strdup(options->temp_dir ? options->temp_dir : TEMP_DIR);
 	if (code == TFC_OK && !gateway->uploads.temp_dir)
 		code = tfc__fail_nomem(error, "gateway");
-	if (code == TFC_OK && options->key_file)
-		code = tfc__keyring_load(options->key_file, error, &gateway->keyring);
+	if (code == TFC_OK && options->key_file) {
+		gateway->key_file = strdup(options->key_file);
+		code = gateway->key_file
+			       ? tfc__keyring_load(options->key_file, error, &gateway->keyring)
+			       : tfc__fail_nomem(error, "gateway");
+	}
 	if (code < 0) {
 		remote_gateway_close(&gateway->base);
 		return code;

@@ -24,7 +24,7 @@ struct tfc__gossip_membership; /* `user` of the table below */
 extern const tfc_membership_ops tfc__gossip_membership_ops;
 
 struct tfc__gossip_membership_options {
-	const struct tfc__keyring *keyring;   /* borrowed; NULL: none, on the loopback only */
+	struct tfc__keyring *keyring;         /* borrowed; NULL: none, on the loopback only */
 	const struct tfc__identity *identity; /* borrowed */
 	const char *state_dir;                /* keeps the generation; NULL: none; copied */
 	const char *const *seeds; /* "HOST:PORT" of any nodes, NULL-terminated; NULL: none */

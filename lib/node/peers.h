@@ -22,7 +22,7 @@ struct tfc__caller;    /* an accepted connection */
 
 struct tfc__peers_options {
 	struct tfc__members *members; /* all but the contexts are borrowed for the peers' life */
-	const struct tfc__keyring *keyring; /* NULL: none */
+	struct tfc__keyring *keyring; /* NULL: none */
 	const struct tfc__identity *identity;
 	const struct tfc__hello *hello; /* of this node; its offer is in the members */
 	/* A call of any caller, except those that the peers serve; of "node." only those of nodes.

@@ -209,7 +209,7 @@ size_t tfc__channel_backlog(const struct tfc__channel *channel)
 
 const struct tfc__key *tfc__channel_key(const struct tfc__channel *channel)
 {
-	return channel->key;
+	return channel->has_key ? &channel->key : NULL;
 }
 
 const uint8_t *tfc__channel_remote(const struct tfc__channel *channel)

@@ -40,8 +40,8 @@ struct tfc__channel_ops {
 struct tfc__channel_options {
 	bool is_dialer;
 	bool is_noise;
-	const struct tfc__key *key;           /* dialer with Noise */
-	const struct tfc__keyring *keyring;   /* acceptor with Noise */
+	const struct tfc__keyring *keyring;   /* with Noise */
+	enum tfc__key_role role;              /* dialer: of the key to use; 0: the first key */
 	const struct tfc__identity *identity; /* with Noise */
 	const char *pinned_node_id;           /* the only node id accepted; NULL: any */
 };
@@ -71,8 +71,8 @@ size_t tfc__channel_backlog(const struct tfc__channel *channel);
 /* Whether a stream may send another item. If not, `room` is called later. */
 bool tfc__channel_has_room(struct tfc__channel *channel);
 
-/* The key and the static public key of the other end. With Noise they are known once the channel is
- * up; NULL without Noise. */
+/* The key, without its secret, and the static public key of the other end. With Noise they are
+ * known once the channel is up; NULL without Noise. */
 const struct tfc__key *tfc__channel_key(const struct tfc__channel *channel);
 const uint8_t *tfc__channel_remote(const struct tfc__channel *channel);
 

@@ -71,17 +71,22 @@ static int handshake_complete(struct tfc__channel *channel)
 
 /* ---- Noise */
 
-/* An acceptor that does not have the dialer's key decrypts the message with a random one. */
-static int begin_noise(struct tfc__channel *channel)
+/* An acceptor that does not have the dialer's key (NULL) decrypts the message with a random one. */
+static int begin_noise(struct tfc__channel *channel, const struct tfc__key *key)
 {
 	uint8_t unknown[TFC__NOISE_KEY];
+	channel->has_key = key;
+	if (key) {
+		channel->key = *key;
+		channel->key.secret = NULL;
+	}
 	if (getrandom(unknown, sizeof(unknown), 0) != (ssize_t)sizeof(unknown))
 		return tfc__channel_fail(channel, TFC_ESYS, "getrandom failed: %s",
 					 strerror(errno));
 	const struct tfc__noise_options options = {
 		.is_initiator = channel->options.is_dialer,
 		.static_secret = tfc__identity_secret(channel->options.identity),
-		.psk = channel->key ? channel->key->secret : unknown,
+		.psk = key ? key->secret : unknown,
 		.prologue = channel->preamble,
 		.prologue_len = PREAMBLE,
 	};
@@ -141,14 +146,14 @@ static int on_handshake_message(struct tfc__channel *channel, const void *data, 
 	struct tfc__buf payload = {0};
 	int code = tfc__noise_read(channel->noise, data, len, &payload);
 	tfc__buf_fini(&payload);
-	if (code >= 0 && !channel->key)
+	if (code >= 0 && !channel->has_key)
 		code = TFC_EACCES; /* nobody can have made it with the random key */
 	if (code < 0) {
 		if (!channel->options.is_dialer && code != TFC_ENOMEM)
 			tfc__handshake_refuse(channel);
 		return tfc__channel_fail(channel, code,
 					 code == TFC_ENOMEM ? "out of memory"
-					 : channel->key
+					 : channel->has_key
 						 ? "the peer has a different key"
 						 : "the peer's key is not in this side's key file");
 	}
@@ -208,12 +213,13 @@ static int check_acceptors_preamble(struct tfc__channel *channel)
 	if (bytes[AT_MODE] != MODE_REFUSED)
 		return TFC_OK;
 	return tfc__channel_fail(channel, TFC_EACCES,
-				 channel->key ? "the peer refused this key: the peer's key file "
-						"does not have it (it may belong to another "
-						"cluster), or the peer has no key file"
-					      : "the peer refused the connection: it requires a "
-						"key (key_file), or this user has no permission "
-						"to connect");
+				 channel->has_key
+					 ? "the peer refused this key: the peer's key file "
+					   "does not have it (it may belong to another "
+					   "cluster), or the peer has no key file"
+					 : "the peer refused the connection: it requires a "
+					   "key (key_file), or this user has no permission "
+					   "to connect");
 }
 
 static int on_acceptors_preamble(struct tfc__channel *channel)
@@ -267,8 +273,8 @@ static int on_dialers_preamble(struct tfc__channel *channel)
 		int code = respond_to_preamble(channel);
 		return code < 0 ? code : handshake_complete(channel);
 	}
-	channel->key = tfc__keyring_find(channel->options.keyring, channel->preamble + AT_KEY);
-	return begin_noise(channel);
+	return begin_noise(channel,
+			   tfc__keyring_find(channel->options.keyring, channel->preamble + AT_KEY));
 }
 
 /* ---- receiving */
@@ -338,13 +344,19 @@ static int read_handshake_record(struct tfc__channel *channel)
 
 int tfc__handshake_begin(struct tfc__channel *channel)
 {
-	channel->key = channel->options.is_noise ? channel->options.key : NULL;
+	const struct tfc__channel_options *options = &channel->options;
+	const struct tfc__key *key = options->is_noise
+					     ? tfc__keyring_first(options->keyring, options->role)
+					     : NULL;
+	if (options->is_noise && !key)
+		return tfc__channel_fail(channel, TFC_EACCES,
+					 "the key was removed from the key file");
 	channel->state = AWAIT_PREAMBLE;
-	write_preamble(channel->preamble, channel->key);
+	write_preamble(channel->preamble, key);
 	int code = tfc__stream_put(channel, channel->preamble, PREAMBLE);
-	if (code < 0 || !channel->key)
+	if (code < 0 || !key)
 		return code;
-	code = begin_noise(channel);
+	code = begin_noise(channel, key);
 	return code < 0 ? code : write_handshake(channel);
 }
 

@@ -50,7 +50,8 @@ struct tfc__channel {
 	size_t early_len;
 	uint8_t preamble[PREAMBLE]; /* the dialer's */
 	struct tfc__noise *noise;
-	const struct tfc__key *key;
+	bool has_key;
+	struct tfc__key key; /* without its secret: the keyring may change at any time */
 	uint8_t remote[TFC__NOISE_KEY];
 
 	/* receiving */
@@ -135,6 +136,8 @@ struct tfc__peer {
 	struct tfc__timer patience; /* until `up` */
 	struct tfc__work checking;
 	tfc_error failure;
+	struct tfc__keyring *keyring; /* NULL: none */
+	struct tfc__key_use key_use;
 	char pinned[TFC__NODE_ID_SIZE];
 	struct tfc__peer **watch;    /* set to NULL when the peer is closed; or NULL */
 	struct tfc__identity *fresh; /* its own identity; NULL: it has a borrowed one */
@@ -147,7 +150,7 @@ struct tfc__peer {
 struct tfc__peer_listener {
 	tfc_ctx *ctx;
 	tfc_listener *listener;
-	const struct tfc__keyring *keyring;
+	struct tfc__keyring *keyring;
 	const struct tfc__identity *identity;
 	struct tfc__identity *fresh;
 	struct tfc__quota *quota; /* NULL: none */

@@ -103,6 +103,7 @@ static int listener_on_pipe(void *user, tfc_pipe *pipe)
 	struct tfc__peer *peer = tfc__peer_new(listener->ctx, listener->handshake_ms);
 	if (!peer)
 		return TFC_ENOMEM;
+	peer->keyring = listener->keyring;
 	peer->is_noise = listener->is_noise;
 	peer->is_exposed = listener->is_exposed;
 	int code = tfc__channel_accept(listener->ctx, pipe, &options, &tfc__peer_channel_ops, peer,

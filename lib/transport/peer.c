@@ -129,6 +129,7 @@ void tfc__peer_end(struct tfc__peer *peer, const tfc_error *why)
 	tfc__channel_close(peer->channel);
 	peer->channel = NULL;
 	tfc__quota_leave(&peer->share);
+	tfc__key_use_end(&peer->key_use);
 	if (peer->listener)
 		tfc__listener_lost(peer, why);
 	else if (peer->ops)
@@ -169,6 +170,7 @@ void tfc__peer_close(struct tfc__peer *peer)
 		tfc__listener_remove_peer(peer);
 	if (peer->watch)
 		*peer->watch = NULL;
+	tfc__key_use_end(&peer->key_use);
 	tfc__timer_cancel(&peer->patience);
 	tfc__work_cancel(&peer->checking);
 	tfc__rpc_close(peer->rpc, NULL);
@@ -232,9 +234,26 @@ int tfc__peer_identify(struct tfc__peer *peer, tfc_error *error)
 		return TFC_OK; /* the handshake has not shown the key yet */
 	peer->id.role = key->role;
 	tfc__node_id(tfc__channel_remote(peer->channel), peer->id.node_id);
-	for (size_t i = 0; i < TFC__KEY_ID_SIZE; i++)
-		sprintf(peer->id.key_id + 2 * i, "%02x", key->id[i]);
+	tfc__key_id_text(key, peer->id.key_id);
 	return TFC_OK;
+}
+
+/* Reported in a turn of its own, like a broken connection. */
+static void peer_on_key_removed(struct tfc__key_use *use)
+{
+	struct tfc__peer *peer = tfc__container_of(use, struct tfc__peer, key_use);
+	tfc_error why = TFC_ERROR_INIT;
+	tfc__fail(&why, TFC_ELOST, "transport", 0, "key %s was removed from the key file",
+		  peer->id.key_id);
+	peer_on_broken(peer, &why);
+}
+
+static void peer_use_key(struct tfc__peer *peer, const struct tfc__key *key)
+{
+	memcpy(peer->key_use.id, key->id, TFC__KEY_ID_SIZE);
+	peer->key_use.removed = peer_on_key_removed;
+	if (!tfc__key_use_begin(&peer->key_use, peer->keyring))
+		peer_on_key_removed(&peer->key_use); /* during the handshake */
 }
 
 /* ---- callbacks of the channel */
@@ -262,6 +281,8 @@ static void peer_on_up(void *user)
 		return;
 	}
 	tfc__timer_cancel(&peer->patience);
+	if (peer->is_noise)
+		peer_use_key(peer, tfc__channel_key(peer->channel));
 	if (peer->listener)
 		tfc__listener_deliver(peer);
 	else if (peer->ops->up)
@@ -319,6 +340,7 @@ struct tfc__peer *tfc__peer_new(tfc_ctx *ctx, uint32_t timeout_ms)
 	peer->timeout_ms = timeout_ms ? timeout_ms : TIMEOUT_MS;
 	peer->id.uid = peer->id.gid = UINT32_MAX;
 	tfc__list_init(&peer->link);
+	tfc__list_init(&peer->key_use.link);
 	tfc__work_init(&peer->checking, ctx, peer_on_check);
 	tfc__timer_init(&peer->patience, ctx, peer_on_timeout);
 	tfc__timer_set(&peer->patience, tfc__now() + peer->timeout_ms * TFC__MS);
@@ -349,12 +371,13 @@ static int peer_dial(struct tfc__peer *peer, const struct tfc__dial_options *opt
 	if (code < 0)
 		return code;
 	if (peer->is_noise) {
-		channel.key = tfc__keyring_first(options->keyring, options->role);
-		if (!channel.key)
+		if (!tfc__keyring_first(options->keyring, options->role))
 			return tfc__fail(error, TFC_EINVAL, "transport", 0,
 					 "key file has no %s key",
 					 options->role ? tfc__key_role_name(options->role)
 						       : "such");
+		channel.keyring = peer->keyring = options->keyring;
+		channel.role = options->role;
 		channel.identity = options->identity;
 		if (!channel.identity) {
 			code = tfc__identity_open(NULL, error, &peer->fresh);

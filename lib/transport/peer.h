@@ -37,15 +37,15 @@ struct tfc__peer_ops {
 	void (*up)(struct tfc__peer *peer, void *user);
 	void (*serve)(struct tfc__peer *peer, void *user, struct tfc__rpc_request *request,
 		      const char *method, const msgpack_object *params);
-	/* The peer has ended: it failed to come up, its connection broke, or the other end closed
-	 * it. Called once, in dispatch, never after tfc__peer_close. The owner must still close the
-	 * peer. */
+	/* The peer has ended: it failed to come up, its connection broke, the other end closed
+	 * it, or the keyring no longer has its key. Called once, in dispatch, never after
+	 * tfc__peer_close. The owner must still close the peer. */
 	void (*down)(struct tfc__peer *peer, void *user, const tfc_error *why);
 };
 
 struct tfc__dial_options {
 	const char *address;
-	const struct tfc__keyring *keyring;   /* borrowed for the peer's life; NULL: none */
+	struct tfc__keyring *keyring;         /* borrowed for the peer's life; NULL: none */
 	enum tfc__key_role role;              /* the role of the key to use; 0: the first key */
 	const struct tfc__identity *identity; /* borrowed; NULL: a new one for this connection */
 	const char *pinned_node_id;           /* the only node id accepted; NULL: any */
@@ -64,7 +64,7 @@ typedef bool (*tfc__will_fn)(void *user, const uint8_t *message);
 
 struct tfc__listen_options {
 	const char *address; /* tcp port 0: any */
-	const struct tfc__keyring *keyring;
+	struct tfc__keyring *keyring;
 	const struct tfc__identity *identity;
 	/* limits of clients; borrowed for the life of their peers; NULL: none */
 	struct tfc__quota *quota;

@@ -16,6 +16,7 @@ struct tfc__keyring {
 	size_t count;
 	struct tfc__key *keys;
 	uint8_t *secrets; /* sodium_malloc memory, read-only once filled */
+	struct tfc__link uses;
 };
 
 static const char *const role_names[] = {
@@ -125,6 +126,7 @@ static struct tfc__keyring *keyring_new(size_t max)
 	struct tfc__keyring *ring = calloc(1, sizeof(*ring));
 	if (!ring)
 		return NULL;
+	tfc__list_init(&ring->uses);
 	ring->keys = calloc(max, sizeof(*ring->keys));
 	ring->secrets = sodium_malloc(max * TFC__KEY_SIZE);
 	if (ring->keys && ring->secrets)
@@ -174,6 +176,51 @@ void tfc__keyring_free(struct tfc__keyring *ring)
 	free(ring);
 }
 
+/* ---- replacing the keys */
+
+static bool keyring_is_same(const struct tfc__keyring *ring, const struct tfc__keyring *other)
+{
+	if (ring->count != other->count)
+		return false;
+	for (size_t i = 0; i < ring->count; i++)
+		if (memcmp(ring->keys[i].id, other->keys[i].id, TFC__KEY_ID_SIZE) != 0)
+			return false;
+	return true;
+}
+
+bool tfc__keyring_replace(struct tfc__keyring *ring, struct tfc__keyring *with)
+{
+	bool is_same = keyring_is_same(ring, with);
+	struct tfc__keyring earlier = *ring;
+	ring->count = with->count;
+	ring->keys = with->keys;
+	ring->secrets = with->secrets;
+	with->keys = earlier.keys;
+	with->secrets = earlier.secrets;
+	tfc__keyring_free(with);
+	TFC__LIST_EACH (link, &ring->uses) {
+		struct tfc__key_use *use = tfc__container_of(link, struct tfc__key_use, link);
+		if (!tfc__keyring_find(ring, use->id))
+			use->removed(use);
+	}
+	return !is_same;
+}
+
+bool tfc__key_use_begin(struct tfc__key_use *use, struct tfc__keyring *ring)
+{
+	if (!tfc__keyring_find(ring, use->id))
+		return false;
+	tfc__list_append(&ring->uses, &use->link);
+	return true;
+}
+
+void tfc__key_use_end(struct tfc__key_use *use)
+{
+	tfc__list_remove(&use->link);
+}
+
+/* ---- finding a key */
+
 const struct tfc__key *tfc__keyring_first(const struct tfc__keyring *ring, enum tfc__key_role role)
 {
 	for (size_t i = 0; i < ring->count; i++)
@@ -189,6 +236,16 @@ const struct tfc__key *tfc__keyring_find(const struct tfc__keyring *ring,
 		if (memcmp(ring->keys[i].id, id, TFC__KEY_ID_SIZE) == 0)
 			return &ring->keys[i];
 	return NULL;
+}
+
+uint32_t tfc__keyring_count(const struct tfc__keyring *ring)
+{
+	return (uint32_t)ring->count;
+}
+
+void tfc__key_id_text(const struct tfc__key *key, char ret_text[2 * TFC__KEY_ID_SIZE + 1])
+{
+	sodium_bin2hex(ret_text, 2 * TFC__KEY_ID_SIZE + 1, key->id, TFC__KEY_ID_SIZE);
 }
 
 /* ---- generating a key */

@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <tfcluster/error.h>
 
+#include "base/list.h"
+
 enum tfc__key_role { TFC__KEY_NODE = 1, TFC__KEY_SUBMIT = 2, TFC__KEY_READ = 3 };
 
 #define TFC__KEY_SIZE 32
@@ -33,6 +35,23 @@ struct tfc__keyring;
 int tfc__keyring_load(const char *path, tfc_error *error, struct tfc__keyring **ret_ring);
 void tfc__keyring_free(struct tfc__keyring *ring);
 
+/* The keys become those of `with`, which is freed. Pointers to the earlier keys are invalid
+ * afterwards. Returns whether the keys or their order differ. */
+bool tfc__keyring_replace(struct tfc__keyring *ring, struct tfc__keyring *with);
+
+/* The use of a key, by a connection. Embedded; its link is initialized. */
+struct tfc__key_use {
+	struct tfc__link link;
+	uint8_t id[TFC__KEY_ID_SIZE];
+	/* Called once, inside tfc__keyring_replace, when the keyring no longer has the key. It
+	 * must not end any use. */
+	void (*removed)(struct tfc__key_use *use);
+};
+
+/* Begins a use whose `id` and `removed` are set. Returns false if there is no such key. */
+bool tfc__key_use_begin(struct tfc__key_use *use, struct tfc__keyring *ring);
+void tfc__key_use_end(struct tfc__key_use *use); /* a no-op if it is not in use */
+
 /* The key that a connecting end uses: the first with the role, or, for role 0, the first in the
  * file. NULL if there is none. */
 const struct tfc__key *tfc__keyring_first(const struct tfc__keyring *ring, enum tfc__key_role role);
@@ -42,6 +61,10 @@ const struct tfc__key *tfc__keyring_find(const struct tfc__keyring *ring,
 
 /* Writes a new key to a new file, mode 0600, synced. TFC_EEXIST if the file exists. */
 int tfc__keyring_generate(const char *path, enum tfc__key_role role, tfc_error *error);
+
+uint32_t tfc__keyring_count(const struct tfc__keyring *ring);
+/* The key's id as hexadecimal digits. */
+void tfc__key_id_text(const struct tfc__key *key, char ret_text[2 * TFC__KEY_ID_SIZE + 1]);
 
 const char *tfc__key_role_name(enum tfc__key_role role);
 bool tfc__key_role_parse(const char *name, enum tfc__key_role *ret_role);

@@ -35,7 +35,7 @@ static void begin(struct door *door, const struct transport_kind *kind)
 	begin_with(door, kind, &none);
 }
 
-static void knock(struct door *door, const struct tfc__keyring *keyring, const char *pinned)
+static void knock(struct door *door, struct tfc__keyring *keyring, const char *pinned)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	const struct tfc__dial_options options = {
@@ -158,6 +158,31 @@ static void the_role_of_the_key_is_the_role_of_the_peer(void **state)
 	tfc__keyring_free(all);
 	for (int i = 0; i < 3; i++)
 		tfc__keyring_free(rings[i]);
+}
+
+/* Both ends have the key first; then the acceptor's file loses it. */
+static void a_connection_ends_when_its_key_is_removed(void **state)
+{
+	struct door door;
+	struct world *world = &door.world;
+	char path[LEAKS_PATH + 32];
+	struct tfc__keyring *old = NULL;
+	begin(&door, *state);
+	snprintf(path, sizeof(path), "%s/keys", world->dir);
+	assert_int_equal(tfc__keyring_load(path, NULL, &old), TFC_OK);
+	knock(&door, old, NULL);
+	assert_true(door.out.is_up);
+	AWAIT(world, door.in.is_up);
+	assert_true(
+		tfc__keyring_replace(world->keyring, world_keyring(world, "new", TFC__KEY_NODE)));
+	AWAIT(world, door.in.is_down && door.out.is_down);
+	assert_int_equal(door.in.why.code, TFC_ELOST);
+	assert_non_null(strstr(door.in.why.text, "was removed from the key file"));
+	knock(&door, old, NULL);
+	assert_true(door.out.is_down);
+	assert_int_equal(door.out.why.code, TFC_EACCES);
+	tfc__keyring_free(old);
+	end(&door);
 }
 
 static void a_pinned_node_is_that_node(void **state)
@@ -294,6 +319,7 @@ int main(void)
 		WITH_NOISE(another_clusters_key_is_refused),
 		WITH_NOISE(no_key_is_refused),
 		WITH_NOISE(the_role_of_the_key_is_the_role_of_the_peer),
+		WITH_NOISE(a_connection_ends_when_its_key_is_removed),
 		WITH_NOISE(a_pinned_node_is_that_node),
 		WITH_NOISE(a_key_of_that_role_must_be_there),
 		{"a key where none is set is refused", a_key_where_none_is_set_is_refused,

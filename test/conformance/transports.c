@@ -289,7 +289,7 @@ void end_dial(struct world *world, const char *address, struct end *end)
 	const struct tfc__channel_options options = {
 		.is_dialer = true,
 		.is_noise = world->kind->is_noise,
-		.key = world->keyring ? tfc__keyring_first(world->keyring, 0) : NULL,
+		.keyring = world->keyring,
 		.identity = world->ours,
 	};
 	if (tfc__channel_dial(world->ctx, address, flags_of(world), &options, &end_ops, end, &error,

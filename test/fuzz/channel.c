@@ -63,7 +63,6 @@ static struct tfc__channel_options options_of(const struct end *end)
 	return (struct tfc__channel_options){
 		.is_dialer = end->is_dialer,
 		.is_noise = end->is_noise,
-		.key = tfc__keyring_first(keyring, 0),
 		.keyring = keyring,
 		.identity = identity,
 	};

@@ -17,7 +17,7 @@ struct served {
 	tfc_ctx *ctx;
 	struct tfc__gateway_service *service;
 	struct tfc__peer_listener *listener;
-	const struct tfc__keyring *keyring;
+	struct tfc__keyring *keyring;
 	struct tfc__identity *identity;
 	struct tfc__link connections;
 	unsigned count;
@@ -89,7 +89,7 @@ void served_leave(struct served *served)
 }
 
 struct served *served_begin(tfc_ctx *ctx, tfc_node *node, const char *address,
-			    const struct tfc__keyring *keyring,
+			    struct tfc__keyring *keyring,
 			    const struct tfc__gateway_service_options *options)
 {
 	struct served *served = calloc(1, sizeof(*served));

@@ -13,7 +13,7 @@ struct served;
 
 /* On ADDRESS ("unix:/...", "tcp://127.0.0.1:0"); keyring may be NULL. Fails the test. */
 struct served *served_begin(tfc_ctx *ctx, tfc_node *node, const char *address,
-			    const struct tfc__keyring *keyring,
+			    struct tfc__keyring *keyring,
 			    const struct tfc__gateway_service_options *options);
 const char *served_address(const struct served *served);
 void served_end(struct served *served); /* before the node is closed; NULL is a no-op */

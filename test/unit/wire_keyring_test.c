@@ -289,6 +289,51 @@ static void a_damaged_identity_is_refused(void **state)
 	tfc__identity_free(identity);
 }
 
+/* ---- replacing keys */
+
+struct seen_use {
+	struct tfc__key_use use;
+	unsigned removed;
+};
+
+static void on_removed(struct tfc__key_use *use)
+{
+	tfc__container_of(use, struct seen_use, use)->removed++;
+}
+
+static bool begin_use(struct seen_use *seen, struct tfc__keyring *ring, const struct tfc__key *key)
+{
+	*seen = (struct seen_use){.use = {.removed = on_removed}};
+	memcpy(seen->use.id, key->id, sizeof(key->id));
+	tfc__list_init(&seen->use.link);
+	return tfc__key_use_begin(&seen->use, ring);
+}
+
+static void users_of_a_removed_key_are_notified(void **state)
+{
+	struct seen_use node, submit, ended, late;
+	struct tfc__keyring *ring = load(NODE_LINE SUBMIT_LINE);
+	const struct tfc__key removed = *tfc__keyring_first(ring, TFC__KEY_SUBMIT);
+	assert_true(begin_use(&node, ring, tfc__keyring_first(ring, TFC__KEY_NODE)));
+	assert_true(begin_use(&submit, ring, &removed));
+	assert_true(begin_use(&ended, ring, &removed));
+	tfc__key_use_end(&ended.use);
+	assert_false(tfc__keyring_replace(ring, load(NODE_LINE "# the same\n" SUBMIT_LINE)));
+	assert_true(tfc__keyring_replace(ring, load(SUBMIT_LINE NODE_LINE)));
+	assert_int_equal(tfc__keyring_first(ring, 0)->role, TFC__KEY_SUBMIT);
+	assert_int_equal(node.removed + submit.removed, 0);
+	assert_true(tfc__keyring_replace(ring, load(NODE_LINE)));
+	assert_int_equal(node.removed, 0);
+	assert_int_equal(submit.removed, 1);
+	assert_int_equal(ended.removed, 0);
+	assert_null(tfc__keyring_find(ring, removed.id));
+	assert_false(begin_use(&late, ring, &removed));
+	tfc__key_use_end(&node.use);
+	tfc__key_use_end(&submit.use);
+	tfc__key_use_end(&late.use);
+	tfc__keyring_free(ring);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
 
 int main(void)
@@ -303,6 +348,7 @@ int main(void)
 		TEST(files_open_to_others_are_refused),
 		TEST(files_of_another_user_are_refused),
 		TEST(roles_have_names),
+		TEST(users_of_a_removed_key_are_notified),
 		TEST(an_identity_stays),
 		TEST(without_a_file_each_identity_is_new),
 		TEST(a_damaged_identity_is_refused),
