@@ -32,6 +32,7 @@
 #include "node/agent_wire.h"
 #include "node/agents.h"
 #include "node/calls.h"
+#include "node/key_file.h"
 #include "node/peers.h"
 #include "node/remote_agent.h"
 #include "proc/proc.h"
@@ -47,7 +48,8 @@ struct tfc_node {
 	struct tfc__upstream_map *map; /* NULL: none */
 	struct tfc__directory *directory;
 
-	struct tfc__keyring *keyring; /* NULL: none */
+	struct tfc__key_file *key_file; /* NULL: none */
+	struct tfc__keyring *keyring;   /* of the key file; NULL: none */
 	struct tfc__identity *identity;
 	struct tfc__static_file *file;         /* NULL: none */
 	struct tfc__gossip_membership *gossip; /* NULL: none */

@@ -30,13 +30,11 @@ static int open_identity(tfc_node *node, const char *state_dir, tfc_error *error
 static int open_keys(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	int code = open_identity(node, options->state_dir, error);
-	if (code == TFC_OK && options->key_file)
-		code = tfc__keyring_load(options->key_file, error, &node->keyring);
-	if (code == TFC_OK && node->keyring && !tfc__keyring_first(node->keyring, TFC__KEY_NODE))
-		code = tfc__fail(error, TFC_EINVAL, "node", 0,
-				 "key file \"%s\" has no node key, which a node requires; make one "
-				 "with \"tfc_run keygen\"",
-				 options->key_file);
+	if (code < 0 || !options->key_file)
+		return code;
+	code = tfc__key_file_open(node->ctx, options->key_file, error, &node->key_file);
+	if (code == TFC_OK)
+		node->keyring = tfc__key_file_ring(node->key_file);
 	return code;
 }
 
@@ -251,5 +249,5 @@ void tfc__node_close_parts(tfc_node *node)
 	tfc__agent_close(node->agent);
 	tfc__node_close_members(node);
 	tfc__identity_free(node->identity);
-	tfc__keyring_free(node->keyring);
+	tfc__key_file_close(node->key_file);
 }

@@ -216,13 +216,14 @@ class AskTest(NodeTest):
         with open(os.path.join(self.dir, "key"), "ab") as keys, \
                 open(os.path.join(self.dir, "read"), "rb") as read:
             keys.write(read.read())
-        b = self.node("b")  # which has both keys
+        b = self.node("b")
         run = self.start_bare("members", "--gateway", self.address[1], "--key", "read").end()
         self.assertEqual((run.status, run.err), (0, b""))
         self.assertIn(b"\nb ", run.out)
         run = self.start_bare("drain", "b", "--gateway", self.address[1], "--key", "read").end()
         self.assertEqual(run.status, 125)
-        run = self.start_bare("members", "--gateway", self.address[0], "--key", "read").end()
+        self.run_bare("keygen", "stranger", "--role", "read")
+        run = self.start_bare("members", "--gateway", self.address[1], "--key", "stranger").end()
         self.assertEqual(run.status, 125)
         self.assertIn(b"key", run.err)
         self.assertIsNone(b.process.poll())

@@ -50,7 +50,7 @@ typedef struct tfc_gateway_options {
 	/* "unix:PATH" or "tcp://HOST:PORT" of a node, or several addresses separated by commas: the
 	 * first node that answers is used; copied */
 	const char *address;
-	const char *key_file; /* the client's key, read by tfc_gateway_open; NULL: none */
+	const char *key_file; /* the client's key, read at each connect; NULL: none; copied */
 	/* With `address`: where the gateway makes the private directory in which it packs bundles
 	 * before it sends them, and which it removes when it is closed. NULL: "/tmp"; copied */
 	const char *temp_dir;

@@ -46,7 +46,9 @@ typedef struct tfc_node_options {
 	/* "tcp://HOST:PORT" (port 0: any free one) or "unix:/PATH". An address off the loopback
 	 * needs key_file. NULL: this node's own address in members_file, or none. */
 	const char *const *listen;
-	const char *key_file; /* see tfc_key_generate; NULL: none */
+	/* See tfc_key_generate; read again when it changes; NULL: none. A connection ends when its
+	 * key is removed from the file. */
+	const char *key_file;
 	/* Absolute path of a directory for jobs, logs and the node's identity. It is created with
 	 * mode 0700 and must belong to this user. NULL: nothing outlives the node. */
 	const char *state_dir;
