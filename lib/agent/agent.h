@@ -141,6 +141,8 @@ int tfc__agent_spec(const struct tfc__agent_job *job, tfc_error *error, tfc_spec
 /* ---- logs */
 
 const char *tfc__agent_log_dir(const struct tfc__agent_job *job);
+/* Whether the logs of a job stay when it is closed. */
+bool tfc__agent_keeps_logs(const struct tfc__agent *agent);
 
 /* Writes the name of a task's log, such as "worker-0", to `name`. */
 #define TFC__LOG_NAME_SIZE 80

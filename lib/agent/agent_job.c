@@ -475,6 +475,11 @@ int tfc__agent_spec(const struct tfc__agent_job *job, tfc_error *error, tfc_spec
 	return TFC_OK;
 }
 
+bool tfc__agent_keeps_logs(const struct tfc__agent *agent)
+{
+	return agent->log_dir;
+}
+
 const char *tfc__agent_log_dir(const struct tfc__agent_job *job)
 {
 	return job->log_dir;

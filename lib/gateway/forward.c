@@ -1,5 +1,6 @@
 #include "gateway/forward.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,40 +116,59 @@ void tfc__forward(struct tfc__forwarder *forwarder, const struct tfc__request_pa
 /* ---- a submit whose home is another node */
 
 static int find_home(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,
-		     struct tfc__rpc **ret_rpc, tfc_error *error)
+		     const char **ret_name, struct tfc__rpc **ret_rpc, tfc_error *error)
 {
 	const struct tfc__gateway_members *members = &forwarder->members;
 	const char *self = tfc__agent_name(tfc__directory_agent(forwarder->directory));
-	const char *name = NULL;
 	*ret_rpc = NULL;
 	if (params->is_forwarded || !members->ops ||
-	    !members->ops->find(members->user, params->home, &name, ret_rpc))
+	    !members->ops->find(members->user, params->home, ret_name, ret_rpc))
 		return tfc__fail(error, TFC_ELOST, "gateway", 0,
 				 "node %.40s knows no member with node id %s", self, params->home);
-	if (!*ret_rpc)
-		return tfc__fail(error, TFC_ELOST, "gateway", 0,
-				 "node %.40s cannot reach node %.40s", self, name);
 	if (tfc__request_params_brings_bundle(params))
 		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0,
 				 "a bundle must be sent directly to the node that the submit names "
 				 "as its home; open a gateway at the address of node %.60s",
-				 name);
+				 *ret_name);
 	return TFC_OK;
+}
+
+/* rpc NULL: the home cannot be reached. */
+static void submit_on_connected(struct tfc__member_wait *wait, struct tfc__rpc *rpc)
+{
+	struct tfc__remote_request *remote_request =
+		tfc__container_of(wait, struct tfc__remote_request, wait);
+	const struct tfc__forwarder *forwarder = remote_request->owner;
+	const char *self = tfc__agent_name(tfc__directory_agent(forwarder->directory));
+	tfc_error error = TFC_ERROR_INIT;
+	if (rpc) {
+		tfc__remote_request_send(remote_request, rpc);
+		return;
+	}
+	tfc__fail(&error, TFC_ELOST, "gateway", 0, "node %.40s cannot reach node %.40s", self,
+		  remote_request->node);
+	tfc__remote_request_fail(remote_request, &error);
 }
 
 void tfc__forward_submit(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,
 			 struct tfc__request *request)
 {
 	struct tfc__request_params forwarded = *params;
+	const struct tfc__gateway_members *members = &forwarder->members;
 	struct tfc__remote_request *remote_request;
 	struct tfc__rpc *rpc;
-	int code = find_home(forwarder, params, &rpc, &request->error);
+	const char *name;
+	int code = find_home(forwarder, params, &name, &rpc, &request->error);
 	forwarded.is_forwarded = true;
 	if (code < 0) {
 		tfc__request_end(request, code);
 	} else if ((remote_request = tfc__remote_request_new(request, &forwarded))) {
 		tfc__request_params_add_home(&remote_request->params, params->home);
-		tfc__remote_request_send(remote_request, rpc);
+		remote_request->owner = forwarder;
+		remote_request->wait.fn = submit_on_connected;
+		snprintf(remote_request->node, sizeof(remote_request->node), "%s", name);
+		if (rpc || !members->ops->connect(members->user, name, &remote_request->wait))
+			submit_on_connected(&remote_request->wait, rpc);
 	}
 }
 

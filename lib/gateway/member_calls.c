@@ -8,7 +8,8 @@
 
 struct member_call {
 	struct tfc__member_calls *calls;
-	struct tfc__rpc_call *call; /* NULL: it has ended */
+	struct tfc__member_wait wait; /* for the connection; then: */
+	struct tfc__rpc_call *call;   /* NULL: it has ended */
 	char node[64];
 };
 
@@ -16,7 +17,10 @@ struct tfc__member_calls {
 	const struct tfc__member_calls_ops *ops;
 	void *user;
 	struct tfc__work end;
-	uint32_t pending;
+	char method[TFC__METHOD_SIZE];
+	struct tfc__buf params;
+	uint32_t timeout_ms;
+	uint32_t pending; /* they wait for the connection, or for the response */
 	uint32_t count;
 	struct member_call calls[];
 };
@@ -51,6 +55,29 @@ static void member_call_on_response(void *user, int code, const msgpack_object *
 		calls->ops->responded(calls->user, call->node, NULL, error);
 }
 
+/* rpc NULL: the member cannot be reached. */
+static void member_call_send(struct member_call *call, struct tfc__rpc *rpc)
+{
+	struct tfc__member_calls *calls = call->calls;
+	const struct tfc__rpc_options options = {
+		.method = calls->method,
+		.params = &calls->params,
+		.timeout_ms = calls->timeout_ms,
+		.end = member_call_on_response,
+		.user = call,
+	};
+	tfc_error error = TFC_ERROR_INIT;
+	int code = rpc ? tfc__rpc_call(rpc, &options, &error, &call->call)
+		       : tfc__fail(&error, TFC_ELOST, "gateway", 0, "unreachable");
+	if (code < 0)
+		member_call_on_response(call, code, NULL, &error);
+}
+
+static void member_call_on_connected(struct tfc__member_wait *wait, struct tfc__rpc *rpc)
+{
+	member_call_send(tfc__container_of(wait, struct member_call, wait), rpc);
+}
+
 int tfc__member_calls_begin(tfc_ctx *ctx, const struct tfc__gateway_members *members,
 			    const struct tfc__request_params *params, uint32_t timeout_ms,
 			    const struct tfc__member_calls_ops *ops, void *user,
@@ -59,42 +86,32 @@ int tfc__member_calls_begin(tfc_ctx *ctx, const struct tfc__gateway_members *mem
 	uint32_t count = count_members(members);
 	struct tfc__member_calls *calls = calloc(1, sizeof(*calls) + count * sizeof(*calls->calls));
 	struct tfc__gateway_member member = {NULL};
-	struct tfc__buf buf = {0};
-	char method[TFC__METHOD_SIZE];
-	struct tfc__rpc_options options = {
-		.method = method,
-		.params = &buf,
-		.timeout_ms = timeout_ms,
-		.end = member_call_on_response,
-	};
-	tfc__request_params_write(&buf, params);
-	tfc__verb_method(params->verb, method);
-	if (!calls || buf.is_failed) {
-		tfc__buf_fini(&buf);
+	if (!calls)
+		return TFC_ENOMEM;
+	tfc__request_params_write(&calls->params, params);
+	if (calls->params.is_failed) {
+		tfc__buf_fini(&calls->params);
 		free(calls);
 		return TFC_ENOMEM;
 	}
+	tfc__verb_method(params->verb, calls->method);
 	calls->ops = ops;
 	calls->user = user;
+	calls->timeout_ms = timeout_ms;
 	tfc__work_init(&calls->end, ctx, member_calls_on_end);
+	calls->pending = 1; /* until all were begun */
 	*ret_calls = calls;
 	while (calls->count < count && tfc__gateway_members_next(members, &member)) {
 		struct member_call *call = &calls->calls[calls->count++];
-		tfc_error error = TFC_ERROR_INIT;
 		call->calls = calls;
+		call->wait.fn = member_call_on_connected;
+		tfc__list_init(&call->wait.link);
 		snprintf(call->node, sizeof(call->node), "%s", member.name);
-		options.user = call;
-		int code = member.rpc ? tfc__rpc_call(member.rpc, &options, &error, &call->call)
-				      : tfc__fail(&error, TFC_ELOST, "gateway", 0, "unreachable");
-		if (code == TFC_OK) {
-			calls->pending++;
-		} else {
-			call->call = NULL;
-			ops->responded(user, call->node, NULL, &error);
-		}
+		calls->pending++;
+		if (member.rpc || !members->ops->connect(members->user, member.name, &call->wait))
+			member_call_send(call, member.rpc);
 	}
-	tfc__buf_fini(&buf);
-	if (!calls->pending)
+	if (--calls->pending == 0)
 		tfc__work_schedule(&calls->end);
 	return TFC_OK;
 }
@@ -104,9 +121,12 @@ void tfc__member_calls_drop(struct tfc__member_calls *calls)
 	if (!calls)
 		return;
 	tfc__work_cancel(&calls->end);
-	for (uint32_t i = 0; i < calls->count; i++)
+	for (uint32_t i = 0; i < calls->count; i++) {
+		tfc__list_remove(&calls->calls[i].wait.link);
 		if (calls->calls[i].call)
 			tfc__rpc_drop(calls->calls[i].call);
+	}
+	tfc__buf_fini(&calls->params);
 	free(calls);
 }
 

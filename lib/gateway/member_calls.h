@@ -18,7 +18,8 @@ struct tfc__member_calls_ops {
 	void (*ended)(void *user); /* all members were reported */
 };
 
-/* Sends the request to all members that are connected; each must respond within timeout_ms.
+/* Sends the request to all members that can be reached; each must respond within timeout_ms of its
+ * connection.
  * `members` NULL: to none. TFC_ENOMEM. The caller drops *ret_calls. */
 int tfc__member_calls_begin(tfc_ctx *ctx, const struct tfc__gateway_members *members,
 			    const struct tfc__request_params *params, uint32_t timeout_ms,

@@ -12,16 +12,26 @@
 /* A member other than this node. Borrowed until the next turn of dispatch. */
 struct tfc__gateway_member {
 	const char *name;
-	struct tfc__rpc *rpc; /* NULL while the member is unreachable */
+	struct tfc__rpc *rpc; /* NULL while the member is not connected */
 	const void *place;    /* iterator position */
+};
+
+/* Waits until a member is connected; embedded in its owner. `fn` is called once, in dispatch; rpc
+ * NULL: the member cannot be reached. */
+struct tfc__member_wait {
+	struct tfc__link link; /* in no list: it does not wait */
+	void (*fn)(struct tfc__member_wait *wait, struct tfc__rpc *rpc);
 };
 
 struct tfc__gateway_members_ops {
 	/* Advances to the next member. `member` is zeroed before the first; false after the last.
 	 */
 	bool (*next)(void *user, struct tfc__gateway_member *member);
+	/* Connects to a member that is not connected. False: it cannot be reached now, and wait->fn
+	 * is not called. wait->link is initialized; its removal ends the wait. */
+	bool (*connect)(void *user, const char *node, struct tfc__member_wait *wait);
 	/* Finds the member, other than this node, with this node id, whether or not it is
-	 * reachable; false: no known member has it. Name and rpc are borrowed as those of `next`.
+	 * connected; false: no known member has it. Name and rpc are borrowed as those of `next`.
 	 */
 	bool (*find)(void *user, const char *node_id, const char **ret_name,
 		     struct tfc__rpc **ret_rpc);

@@ -13,6 +13,7 @@ static void remote_request_free(struct tfc__remote_request *remote_request)
 	if (remote_request->call)
 		tfc__rpc_drop(remote_request->call);
 	tfc__upload_close(remote_request->upload);
+	tfc__list_remove(&remote_request->wait.link);
 	if (remote_request->home)
 		remote_request->free_home(remote_request->home);
 	tfc__list_remove(&remote_request->link);
@@ -39,6 +40,7 @@ struct tfc__remote_request *tfc__remote_request_new(struct tfc__request *request
 		return NULL;
 	}
 	tfc__list_init(&remote_request->link);
+	tfc__list_init(&remote_request->wait.link);
 	remote_request->request = request;
 	remote_request->verb = params->verb;
 	remote_request->progress = params->progress;

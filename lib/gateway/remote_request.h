@@ -3,6 +3,7 @@
 #define TFC_GATEWAY_REMOTE_REQUEST_H
 
 #include "gateway/gateway.h"
+#include "gateway/members.h"
 #include "gateway/upload.h"
 #include "wire/msg.h"
 #include "wire/rpc.h"
@@ -30,6 +31,10 @@ struct tfc__remote_request {
 	 * fails. */
 	void (*lost)(struct tfc__remote_request *remote_request, const tfc_error *error);
 	void *owner;
+	/* Of a submit that another node forwards: its home, and the wait for the connection to it.
+	 */
+	struct tfc__member_wait wait;
+	char node[64];
 	/* Of a submit, set by the owner; or NULL. Freed with the remote request. */
 	struct tfc__home *home;
 	void (*free_home)(struct tfc__home *home);

@@ -22,6 +22,8 @@ struct source {
 	struct watch_all *all;
 	char node[64];
 	struct tfc__route route;                   /* of a member */
+	struct tfc__member_wait wait;              /* for the connection to it */
+	struct tfc__remote_sub *waiting;           /* the subscription that needs it */
 	tfc_sub *sub;                              /* NULL: not open */
 	bool is_here;                              /* this node */
 	bool has_reported;                         /* something came from it */
@@ -258,18 +260,32 @@ static void source_on_wake(tfc_sub *sub)
 	source_mark_ready(sub->user);
 }
 
+static void source_on_connected(struct tfc__member_wait *wait, struct tfc__rpc *rpc)
+{
+	struct source *source = tfc__container_of(wait, struct source, wait);
+	tfc_error error = TFC_ERROR_INIT;
+	if (rpc) {
+		tfc__remote_sub_begin(source->waiting, rpc, "");
+		return;
+	}
+	tfc__fail(&error, TFC_ELOST, "gateway", 0, "cannot reach node %.60s", source->node);
+	tfc__remote_sub_failed(source->waiting, &error);
+}
+
 static void source_find_route(struct tfc__route *route, struct tfc__remote_sub *sub,
 			      const char *job)
 {
 	struct source *source = tfc__container_of(route, struct source, route);
-	struct tfc__rpc *rpc = tfc__member_rpc(&source->all->forwarder->members, source->node);
-	tfc_error error = TFC_ERROR_INIT;
-	if (rpc) {
-		tfc__remote_sub_begin(sub, rpc, "");
-		return;
-	}
-	tfc__fail(&error, TFC_ELOST, "gateway", 0, "cannot reach node %.60s", source->node);
-	tfc__remote_sub_failed(sub, &error);
+	const struct tfc__gateway_members *members = &source->all->forwarder->members;
+	struct tfc__rpc *rpc = tfc__member_rpc(members, source->node);
+	source->waiting = sub;
+	if (rpc || !members->ops->connect(members->user, source->node, &source->wait))
+		source_on_connected(&source->wait, rpc);
+}
+
+static void source_cancel_route(struct tfc__route *route, struct tfc__remote_sub *sub)
+{
+	tfc__list_remove(&tfc__container_of(route, struct source, route)->wait.link);
 }
 
 static void source_on_lost(struct tfc__route *route, const tfc_error *error)
@@ -319,12 +335,15 @@ static int watch_add_source(struct watch_all *all, const char *node, bool is_her
 	snprintf(source->node, sizeof(source->node), "%s", node);
 	source->route = (struct tfc__route){
 		.find = source_find_route,
+		.cancel = source_cancel_route,
 		.lost = source_on_lost,
 		.patience_ms = UINT32_MAX,
 		.window = 1,
 		.is_forwarded = true,
 		.is_low_priority = all->is_bare,
 	};
+	source->wait.fn = source_on_connected;
+	tfc__list_init(&source->wait.link);
 	tfc__list_init(&source->ready);
 	tfc__list_append(&all->sources, &source->link);
 	tfc__name_add(&all->names, &source->named, source->node);

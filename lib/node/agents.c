@@ -54,6 +54,12 @@ static void reached_on_unreached(void *user)
 	tfc__node_peer_unreached(reached->peer);
 }
 
+static void reached_on_use(void *user, bool is_used)
+{
+	const struct reached *reached = user;
+	tfc__node_peer_keep(reached->peer, is_used);
+}
+
 static struct reached *reached_new(struct tfc__node_agents *agents, struct tfc__node_peer *peer)
 {
 	struct reached *reached = calloc(1, sizeof(*reached));
@@ -66,6 +72,7 @@ static struct reached *reached_new(struct tfc__node_agents *agents, struct tfc__
 		.lease_ms = agents->lease_ms,
 		.bundles = tfc__agent_bundles(agents->agent),
 		.unreached = reached_on_unreached,
+		.use = tfc__peers_are_on_demand(agents->peers) ? reached_on_use : NULL,
 		.user = reached,
 	};
 	if (tfc__remote_agent_open(agents->ctx, &options, &reached->agent) < 0) {

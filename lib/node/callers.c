@@ -176,7 +176,7 @@ static void caller_serve_node(struct tfc__caller *caller, struct tfc__rpc_reques
 		tfc__rpc_fail(request, &error);
 	} else if (strcmp(method, "node.hello") == 0) {
 		caller_serve_hello(caller, request, params);
-	} else if (strcmp(method, "node.ping") == 0) {
+	} else if (strcmp(method, "node.ping") == 0 || strcmp(method, "node.idle") == 0) {
 		tfc__rpc_reply(request, NULL);
 	} else if (strcmp(method, "node.bye") == 0) {
 		if (peer)
@@ -197,6 +197,7 @@ static void caller_on_serve(struct tfc__peer *connection, void *user,
 	tfc__peers_enter(peers);
 	if (caller->member)
 		tfc__node_peer_received(caller->member);
+	caller->is_idle = request && strcmp(method, "node.idle") == 0;
 	if (strncmp(method, "node.", 5) == 0)
 		caller_serve_node(caller, request, method, params);
 	else
@@ -209,9 +210,13 @@ static void caller_on_down(struct tfc__peer *connection, void *user, const tfc_e
 	struct tfc__caller *caller = user;
 	struct tfc__peers *peers = caller->peers;
 	struct tfc__node_peer *peer = caller->member;
+	bool was_idle = caller->is_idle;
 	caller_free(caller);
-	if (peer && peer->member && !peer->has_left && !node_peer_is_connected(peer))
-		tfc__members_broken(peers->options.members, peer->member, false);
+	if (was_idle || !peer || !peer->member || peer->has_left || node_peer_is_connected(peer))
+		return;
+	tfc__members_broken(peers->options.members, peer->member, false);
+	if (peers->options.is_gossip) /* the result shows whether the process has ended */
+		tfc__node_peer_dial(peer);
 }
 
 static const struct tfc__peer_ops caller_ops = {NULL, caller_on_serve, caller_on_down};

@@ -53,7 +53,7 @@ static void node_serve(void *user, struct tfc__caller *caller, struct tfc__rpc_r
 	}
 }
 
-static void node_on_connected(void *user, struct tfc__node_peer *peer)
+static void node_on_member(void *user, struct tfc__node_peer *peer)
 {
 	tfc__node_query_remote_job_logs(user, peer);
 }
@@ -82,7 +82,8 @@ int tfc__node_connect(tfc_node *node, tfc_error *error)
 		.identity = node->identity,
 		.hello = hello,
 		.serve = node_serve,
-		.connected = node_on_connected,
+		.connected = node_on_member,
+		.alive = node_on_member,
 		.refused = node_on_refused,
 		.is_gossip = node->gossip,
 		.user = node,

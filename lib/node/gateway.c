@@ -1,6 +1,7 @@
 /*
  * The gateway's interface to the node: the other members and the connections to them.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,10 @@
 /* A pending drain call to a member. */
 struct tfc__drain_call {
 	struct tfc__link link;
-	struct tfc__rpc_call *call;
+	struct tfc__member_wait wait; /* for the connection; then: */
+	struct tfc__rpc_call *call;   /* NULL: not sent yet */
+	char name[64];
+	bool is_off;
 	void (*fn)(void *done_user, const tfc_error *error);
 	void *done_user;
 };
@@ -34,6 +38,13 @@ static bool gateway_members_next(void *user, struct tfc__gateway_member *member)
 		return true;
 	}
 	return false;
+}
+
+static bool gateway_members_connect(void *user, const char *name, struct tfc__member_wait *wait)
+{
+	const tfc_node *node = user;
+	struct tfc__node_peer *peer = tfc__peers_find(node->peers, name);
+	return peer && tfc__node_peer_await(peer, wait);
 }
 
 static bool gateway_members_find(void *user, const char *node_id, const char **ret_name,
@@ -60,6 +71,7 @@ static void gateway_members_each(void *user, tfc_member_fn fn, void *fn_user)
 static void member_drain_end(struct tfc__drain_call *drain, const tfc_error *error)
 {
 	tfc__list_remove(&drain->link);
+	tfc__list_remove(&drain->wait.link);
 	drain->fn(drain->done_user, error);
 	free(drain);
 }
@@ -70,10 +82,9 @@ static void member_drain_on_end(void *user, int code, const msgpack_object *resu
 	member_drain_end(user, code < 0 ? error : NULL);
 }
 
-static int request_drain(tfc_node *node, const char *name, bool is_off,
-			 struct tfc__drain_call *drain, tfc_error *error)
+/* rpc NULL: there is no connection. */
+static int send_drain(struct tfc__drain_call *drain, struct tfc__rpc *rpc, tfc_error *error)
 {
-	struct tfc__node_peer *peer = tfc__peers_find(node->peers, name);
 	struct tfc__buf params = {0};
 	struct tfc__rpc_options call = {
 		.method = "node.drain",
@@ -82,16 +93,33 @@ static int request_drain(tfc_node *node, const char *name, bool is_off,
 		.end = member_drain_on_end,
 		.user = drain,
 	};
-	if (!peer || !peer->member)
-		return tfc__fail(error, TFC_ENOENT, "node", 0, "member \"%s\" not found", name);
-	struct tfc__rpc *rpc = tfc__node_peer_rpc(peer);
 	if (!rpc)
 		return tfc__fail(error, TFC_ELOST, "node", 0, "cannot reach node %s: no connection",
-				 name);
-	tfc__fields_write(&params, &tfc__drain_fields, &(struct tfc__drain_params){is_off});
+				 drain->name);
+	tfc__fields_write(&params, &tfc__drain_fields, &(struct tfc__drain_params){drain->is_off});
 	int code = tfc__rpc_call(rpc, &call, error, &drain->call);
 	tfc__buf_fini(&params);
 	return code;
+}
+
+static void drain_on_connected(struct tfc__member_wait *wait, struct tfc__rpc *rpc)
+{
+	struct tfc__drain_call *drain = tfc__container_of(wait, struct tfc__drain_call, wait);
+	tfc_error error = TFC_ERROR_INIT;
+	if (send_drain(drain, rpc, &error) < 0)
+		member_drain_end(drain, &error);
+}
+
+static int begin_drain(tfc_node *node, struct tfc__drain_call *drain, tfc_error *error)
+{
+	struct tfc__node_peer *peer = tfc__peers_find(node->peers, drain->name);
+	if (!peer || !peer->member)
+		return tfc__fail(error, TFC_ENOENT, "node", 0, "member \"%s\" not found",
+				 drain->name);
+	struct tfc__rpc *rpc = tfc__node_peer_rpc(peer);
+	if (!rpc && tfc__node_peer_await(peer, &drain->wait))
+		return TFC_OK;
+	return send_drain(drain, rpc, error);
 }
 
 static void gateway_members_drain(void *user, const char *name, bool is_off,
@@ -113,8 +141,12 @@ static void gateway_members_drain(void *user, const char *name, bool is_off,
 	}
 	call->fn = fn;
 	call->done_user = done_user;
+	call->is_off = is_off;
+	snprintf(call->name, sizeof(call->name), "%s", name);
+	call->wait.fn = drain_on_connected;
+	tfc__list_init(&call->wait.link);
 	tfc__list_append(&node->drains, &call->link);
-	if (request_drain(node, name, is_off, call, &error) < 0)
+	if (begin_drain(node, call, &error) < 0)
 		member_drain_end(call, &error);
 }
 
@@ -126,11 +158,9 @@ static void gateway_members_watch(void *user, struct tfc__observer *observer)
 
 /* ---- the service */
 
-static const struct tfc__gateway_members_ops members_ops = {gateway_members_next,
-							    gateway_members_find,
-							    gateway_members_each,
-							    gateway_members_drain,
-							    gateway_members_watch};
+static const struct tfc__gateway_members_ops members_ops = {
+	gateway_members_next, gateway_members_connect, gateway_members_find,
+	gateway_members_each, gateway_members_drain,   gateway_members_watch};
 
 static int find_submit_user(const char *text, struct tfc__gateway_service_options *service,
 			    tfc_error *error)
@@ -167,7 +197,8 @@ void tfc__node_close_gateway(tfc_node *node)
 	TFC__LIST_EACH (link, &node->drains) {
 		struct tfc__drain_call *call = tfc__container_of(link, struct tfc__drain_call,
 								 link);
-		tfc__rpc_drop(call->call);
+		if (call->call)
+			tfc__rpc_drop(call->call);
 		member_drain_end(call, &error);
 	}
 	tfc__gateway_service_close(node->gateway);

@@ -117,7 +117,7 @@ int tfc__node_gateway_new(tfc_node *node, tfc_gateway **ret_gateway); /* in this
 
 /* ---- remote_job_logs.c */
 
-/* Call when a member's connection comes up: queries which of the jobs whose logs are kept here
+/* Call when a member is connected, or can be: queries which of the jobs whose logs are kept here
  * still exist. */
 void tfc__node_query_remote_job_logs(tfc_node *node, struct tfc__node_peer *peer);
 void tfc__node_serve_known(tfc_node *node, struct tfc__rpc_request *request,
@@ -175,12 +175,18 @@ struct tfc__node_peer {
 	struct tfc__member *member; /* NULL: the member was removed */
 	char *name;
 	struct tfc__peer *dialed; /* or NULL */
-	char address[300];        /* the address of `dialed` */
+	char *address;            /* that was dialed last; NULL: none */
 	bool is_up;               /* dialed, and the member has accepted our hello */
 	bool is_refused;          /* the member refused our last hello */
 	struct tfc__rpc_call *hello, *ping, *bye;
 	struct tfc__timer redial;
 	uint32_t failures;
+	uint32_t keepers;       /* who needs the connection for longer (tfc__node_peer_keep) */
+	struct tfc__link waits; /* struct tfc__member_wait, for the connection */
+	struct tfc__timer idle; /* set while a connection that is closed when idle is up */
+	uint64_t idle_received; /* messages that were received when it was last checked */
+	struct tfc__rpc_call *idle_call;
+	bool was_alive;       /* since it was last down; with gossip */
 	uint32_t callers;     /* accepted connections from the member */
 	uint64_t received_at; /* tfc__now of the last heartbeat */
 	uint64_t pinged_at;   /* tfc__now when the pending ping was sent */
@@ -191,7 +197,7 @@ struct tfc__node_peer {
 	bool has_left; /* this incarnation has said goodbye: later messages are no heartbeat */
 	/* Of its connection. The event is a const bool *: whether it is up. */
 	struct tfc__observers watches;
-	char logged[1024]; /* last log text about it, so that it is not repeated */
+	char *logged; /* last log text about it, so that it is not repeated; or NULL */
 };
 
 struct tfc__caller {
@@ -199,6 +205,7 @@ struct tfc__caller {
 	struct tfc__peers *peers;
 	struct tfc__peer *peer;
 	struct tfc__node_peer *member; /* NULL: not a member, or hello not received yet */
+	bool is_idle;                  /* the member is about to close the connection */
 };
 
 /* Call enter and leave around every call that may run a callback; after leave, `peers` may have
@@ -220,11 +227,17 @@ void tfc__peers_write_hello(struct tfc__peers *peers, const char *to, struct tfc
 
 /* ---- peers_dial.c */
 
-/* Dials, unless the member is connected, is being dialed, or must not be dialed. */
+/* Whether the connection has to be kept: with gossip only while something uses it. */
+bool tfc__node_peer_is_needed(const struct tfc__node_peer *peer);
+/* Dials, unless the member is connected, is being dialed, or must not be dialed. Also when nothing
+ * needs the connection: then once. */
 void tfc__node_peer_dial(struct tfc__node_peer *peer);
 void tfc__node_peer_hang_up(struct tfc__node_peer *peer);
 void tfc__node_peer_report(struct tfc__node_peer *peer, bool is_up);
 void tfc__node_peer_on_redial(struct tfc__timer *timer);
+void tfc__node_peer_on_idle(struct tfc__timer *timer);
+/* The waits for the connection are over; without a connection, they have failed. */
+void tfc__node_peer_end_waits(struct tfc__node_peer *peer);
 void tfc__node_peer_on_probe(struct tfc__member_prober *prober, struct tfc__member *member);
 
 void tfc__node_peer_received(struct tfc__node_peer *peer);
@@ -235,7 +248,7 @@ void tfc__node_peer_left(struct tfc__node_peer *peer);
 /* Stores what the member reported about itself. */
 void tfc__node_peer_learn(struct tfc__node_peer *peer, const struct tfc__hello *hello);
 
-/* Dials at once if not connected: the member has just sent something. */
+/* Dials at once if not connected and needed: the member has just sent something. */
 void tfc__node_peer_redial(struct tfc__node_peer *peer);
 
 /* ---- callers.c */
@@ -263,7 +276,10 @@ struct tfc__remote_agent {
 		will_received; /* set while jobs with a known will await their last events */
 	/* Open while the connection is used; the remote agent's notifications are its items. */
 	struct tfc__rpc_call *stay;
-	bool is_unreachable; /* unreachable: the jobs were notified, or will be */
+	void (*use)(void *user, bool is_used); /* NULL: the connection is always kept */
+	bool is_used;                          /* as `use` was last called */
+	struct tfc__strv forgotten; /* jobs whose logs are to be removed there, when connected */
+	bool is_unreachable;        /* unreachable: the jobs were notified, or will be */
 	/* CLOCK_BOOTTIME when the stamp was received that was last sent back; 0: none. */
 	uint64_t received_ns;
 	uint64_t alive_ns; /* tfc__boot_time of the last message from the node */
@@ -275,6 +291,7 @@ struct tfc__remote_agent {
 	void *user;
 	struct tfc__link logs;
 	struct tfc__link jobs;
+	uint32_t job_count; /* of those that are not REMOTE_GONE */
 	uint64_t last_handle;
 };
 
@@ -312,6 +329,7 @@ struct remote_job {
 	struct tfc__work report; /* reports UNREACHABLE, REACHABLE, LOST, FENCED */
 	bool is_unreachable;
 	bool is_reported_unreachable;
+	bool has_ended;                       /* END was ordered: nothing is reported any more */
 	enum tfc__task_event_kind last_event; /* LOST or FENCED, or 0 */
 	tfc_error why;
 	bool is_reporting;          /* inside fn */
@@ -326,6 +344,10 @@ struct remote_job {
 /* Connected, and the session is established. */
 bool tfc__remote_is_ready(const struct tfc__remote_agent *agent);
 void tfc__remote_begin(struct tfc__remote_agent *agent); /* a job was added */
+/* Call when a job or a log was added or removed: the connection may be needed, or not any more. */
+void tfc__remote_update_use(struct tfc__remote_agent *agent);
+/* The connection is being established: nothing is known yet. */
+bool tfc__remote_is_connecting(const struct tfc__remote_agent *agent);
 /* Sets silent_ms and number of an UNREACHABLE, if the node has responded before. */
 void tfc__remote_silence(const struct remote_job *job, struct tfc__task_event *event);
 void tfc__remote_forget(void *agent, const char *id);

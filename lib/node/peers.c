@@ -18,6 +18,8 @@ void tfc__peers_exit(struct tfc__peers *peers)
 	TFC__LIST_EACH (link, &peers->all) {
 		struct tfc__node_peer *peer = tfc__container_of(link, struct tfc__node_peer, link);
 		free(peer->name);
+		free(peer->address);
+		free(peer->logged);
 		free(peer);
 	}
 	free(peers);
@@ -61,7 +63,9 @@ static struct tfc__node_peer *peers_find_or_add(struct tfc__peers *peers,
 	peer->peers = peers;
 	tfc__list_init(&peer->identified.link);
 	tfc__observers_init(&peer->watches);
+	tfc__list_init(&peer->waits);
 	tfc__timer_init(&peer->redial, peers->ctx, tfc__node_peer_on_redial);
+	tfc__timer_init(&peer->idle, peers->ctx, tfc__node_peer_on_idle);
 	tfc__list_append(&peers->all, &peer->link);
 	tfc__name_add(&peers->names, &peer->named, peer->name);
 	return peer;
@@ -87,6 +91,22 @@ static void node_peer_disconnect(struct tfc__node_peer *peer)
 		tfc__node_peer_report(peer, false);
 }
 
+/* With gossip: the connection does not show what has become of the member. */
+static void node_peer_note_state(struct tfc__node_peer *peer)
+{
+	struct tfc__peers *peers = peer->peers;
+	uint32_t state = peer->member->state;
+	if (state == TFC_MEMBER_DOWN || state == TFC_MEMBER_LEFT) {
+		peer->was_alive = false;
+		tfc__node_peer_end_waits(peer);
+	} else if (state == TFC_MEMBER_ALIVE && !peer->was_alive) {
+		peer->was_alive = true;
+		tfc__node_peer_redial(peer);
+		if (peers->options.alive && !peers->is_closed)
+			peers->options.alive(peers->options.user, peer);
+	}
+}
+
 static void peers_update_member(struct tfc__peers *peers, struct tfc__member *member,
 				enum tfc__member_change change)
 {
@@ -97,22 +117,25 @@ static void peers_update_member(struct tfc__peers *peers, struct tfc__member *me
 		peer->member = member->owner = NULL;
 		tfc__name_remove(&peer->identified);
 		node_peer_disconnect(peer);
+		tfc__node_peer_end_waits(peer);
 	} else {
 		peer->member = member;
 		member->owner = peer;
-		if (!*peer->boot_id)
+		if (!*peer->boot_id || peers->options.is_gossip)
 			snprintf(peer->node_id, sizeof(peer->node_id), "%s",
 				 member->node_id ? member->node_id : "");
 		tfc__node_peer_index_id(peer);
-		if (member->address && *peer->address &&
+		if (member->address && peer->address &&
 		    strcmp(peer->address, member->address) != 0) {
 			node_peer_disconnect(peer);
 			peer->failures = 0;
 		} else if (member->state == TFC_MEMBER_DOWN && (peer->is_up || peer->callers)) {
 			node_peer_disconnect(peer);
 		}
-		if (!peers->is_closed && !peer->redial.at)
+		if (!peers->is_closed && !peer->redial.at && tfc__node_peer_is_needed(peer))
 			tfc__node_peer_dial(peer);
+		if (!peers->is_closed && peers->options.is_gossip)
+			node_peer_note_state(peer);
 	}
 }
 
@@ -248,9 +271,16 @@ void tfc__peers_close(struct tfc__peers *peers)
 		tfc__timer_cancel(&peer->redial);
 		tfc__node_peer_hang_up(peer);
 		peer->is_up = false;
+		TFC__LIST_EACH (wait, &peer->waits)
+			tfc__list_remove(wait);
 	}
 	tfc__peers_enter(peers);
 	tfc__peers_exit(peers);
+}
+
+bool tfc__peers_are_on_demand(const struct tfc__peers *peers)
+{
+	return peers->options.is_gossip;
 }
 
 /* ---- a member */
@@ -287,6 +317,12 @@ bool tfc__node_peer_address(const struct tfc__node_peer *peer,
 		memcpy(ret_address->ip, &v4->sin_addr, sizeof(v4->sin_addr));
 	}
 	return true;
+}
+
+bool tfc__node_peer_is_reachable(const struct tfc__node_peer *peer)
+{
+	return peer->is_up || (peer->peers->options.is_gossip && peer->member &&
+			       peer->member->state == TFC_MEMBER_ALIVE);
 }
 
 const char *tfc__node_peer_name(const struct tfc__node_peer *peer)

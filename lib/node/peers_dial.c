@@ -1,5 +1,5 @@
 #include <errno.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -13,13 +13,18 @@
 #define BACKOFF_GONE_MS 3000 /* to a node that is down: it dials us itself when it returns */
 #define GONE_AFTER (20 * TFC__SECOND) /* of silence: before, the leases of its tasks may hold */
 #define BACKOFF_REFUSED_MS 10000 /* to a node that refuses us: an operator has to fix the cause */
+/* A wait ends with the first failure. But a node that does not know this one yet soon does. */
+#define UNKNOWN_MAX 8
+/* A connection is closed when this long, or up to twice as long, nothing was called over it. */
+#define IDLE (10 * TFC__SECOND)
 
 /* Logs the text, unless it was the last one logged. */
 static void node_peer_log(struct tfc__node_peer *peer, const char *text)
 {
-	if (strcmp(peer->logged, text) == 0)
+	if (peer->logged && strcmp(peer->logged, text) == 0)
 		return;
-	snprintf(peer->logged, sizeof(peer->logged), "%s", text);
+	free(peer->logged);
+	peer->logged = strdup(text); /* out of memory: it is logged again */
 	tfc__log(peer->peers->ctx, TFC_LOG_WARNING, "node", peer->name, "%s", text);
 }
 
@@ -58,7 +63,8 @@ void tfc__node_peer_learn(struct tfc__node_peer *peer, const struct tfc__hello *
 	memcpy(peer->node_id, hello->node_id, sizeof(peer->node_id));
 	tfc__node_peer_index_id(peer);
 	memcpy(peer->boot_id, hello->boot_id, sizeof(peer->boot_id));
-	peer->logged[0] = '\0';
+	free(peer->logged);
+	peer->logged = NULL;
 	if (peer->member && tfc__members_learn(peer->peers->options.members, peer->member,
 					       &hello->offer, &error) < 0)
 		node_peer_log(peer, error.text);
@@ -73,7 +79,10 @@ void tfc__node_peer_hang_up(struct tfc__node_peer *peer)
 		tfc__rpc_drop(peer->hello);
 	if (peer->ping)
 		tfc__rpc_drop(peer->ping);
-	peer->hello = peer->ping = NULL;
+	if (peer->idle_call)
+		tfc__rpc_drop(peer->idle_call);
+	peer->hello = peer->ping = peer->idle_call = NULL;
+	tfc__timer_cancel(&peer->idle);
 	tfc__peer_close(peer->dialed);
 	peer->dialed = NULL;
 }
@@ -82,7 +91,8 @@ static void schedule_redial(struct tfc__node_peer *peer)
 {
 	const struct tfc__member *member = peer->member;
 	uint32_t most = BACKOFF_MAX_MS, ms = BACKOFF_MS;
-	if (!member || !member->address || peer->peers->left)
+	if (!member || !member->address || peer->peers->left || peer->dialed ||
+	    !tfc__node_peer_is_needed(peer))
 		return;
 	if (peer->is_refused)
 		most = BACKOFF_REFUSED_MS;
@@ -102,6 +112,19 @@ static bool is_refusal(const tfc_error *why)
 {
 	return why && (why->sys_errno == ECONNREFUSED || why->code == TFC_ENOENT ||
 		       (why->code == TFC_EUNREACH && why->sys_errno == ENOENT));
+}
+
+static void dial_failed(struct tfc__node_peer *peer, bool is_unknown)
+{
+	const struct tfc__peers *peers = peer->peers;
+	bool is_first = !peer->failures;
+	if (!is_unknown || peer->failures >= UNKNOWN_MAX)
+		tfc__node_peer_end_waits(peer);
+	if (peers->is_closed)
+		return;
+	schedule_redial(peer);
+	if (is_first && peer->keepers && peers->options.is_gossip)
+		tfc__node_peer_report(peer, false);
 }
 
 /* The connection was lost or could not be established: `why`. */
@@ -126,7 +149,7 @@ static void dialed_lost(struct tfc__node_peer *peer, const tfc_error *why)
 	if (was_up) /* immediately: the result shows whether the process has ended */
 		tfc__node_peer_dial(peer);
 	else
-		schedule_redial(peer);
+		dial_failed(peer, false);
 }
 
 /* Another process listens there, and refuses us or is not the dialed node: the member may be alive
@@ -138,7 +161,7 @@ static void dialed_refused(struct tfc__node_peer *peer, const tfc_error *error)
 		node_peer_log(peer, error->text);
 	tfc__node_peer_hang_up(peer);
 	peer->is_refused = error->code != TFC_EAGAIN && error->code != TFC_ENOMEM;
-	schedule_redial(peer);
+	dial_failed(peer, error->code == TFC_EAGAIN);
 	/* Two nodes have the same name or identity: the one that came last has to stop. */
 	if (error->code == TFC_EEXIST && !peers->was_accepted) {
 		peers->was_accepted = true; /* reported once */
@@ -180,8 +203,12 @@ static void on_hello_end(void *user, int code, const msgpack_object *result, con
 		peers->was_accepted = peer->is_up = true;
 		peer->is_refused = false;
 		peer->failures = 0;
+		peer->idle_received = 0;
+		if (peers->options.is_gossip)
+			tfc__timer_set(&peer->idle, tfc__now() + IDLE);
 		tfc__node_peer_learn(peer, &hello);
 		tfc__node_peer_report(peer, true);
+		tfc__node_peer_end_waits(peer);
 		if (peers->options.connected && !peers->is_closed)
 			peers->options.connected(peers->options.user, peer);
 	}
@@ -269,24 +296,114 @@ void tfc__node_peer_dial(struct tfc__node_peer *peer)
 		.timeout_ms = DIAL_MS,
 	};
 	tfc__timer_cancel(&peer->redial);
-	snprintf(peer->address, sizeof(peer->address), "%s", peer->member->address);
-	if (tfc__peer_dial(peers->ctx, &options, &dialed_ops, peer, &error, &peer->dialed) < 0) {
+	free(peer->address);
+	peer->address = strdup(peer->member->address);
+	if (!peer->address)
+		tfc__fail_nomem(&error, "node");
+	if (!peer->address ||
+	    tfc__peer_dial(peers->ctx, &options, &dialed_ops, peer, &error, &peer->dialed) < 0) {
 		peer->dialed = NULL;
 		if (!is_refusal(&error))
 			node_peer_log(peer, error.text);
+		tfc__peers_enter(peers);
 		dialed_lost(peer, &error);
+		tfc__peers_exit(peers);
 	}
 }
 
 void tfc__node_peer_on_redial(struct tfc__timer *timer)
 {
-	tfc__node_peer_dial(tfc__container_of(timer, struct tfc__node_peer, redial));
+	struct tfc__node_peer *peer = tfc__container_of(timer, struct tfc__node_peer, redial);
+	if (tfc__node_peer_is_needed(peer))
+		tfc__node_peer_dial(peer);
 }
 
 void tfc__node_peer_redial(struct tfc__node_peer *peer)
 {
 	peer->failures = 0;
+	if (tfc__node_peer_is_needed(peer))
+		tfc__node_peer_dial(peer);
+}
+
+/* ---- on demand */
+
+bool tfc__node_peer_is_needed(const struct tfc__node_peer *peer)
+{
+	return !peer->peers->options.is_gossip || peer->keepers ||
+	       !tfc__list_is_empty(&peer->waits);
+}
+
+void tfc__node_peer_keep(struct tfc__node_peer *peer, bool is_kept)
+{
+	if (!is_kept)
+		peer->keepers--;
+	else if (peer->keepers++ == 0)
+		tfc__node_peer_redial(peer);
+}
+
+bool tfc__node_peer_await(struct tfc__node_peer *peer, struct tfc__member_wait *wait)
+{
+	const struct tfc__member *member = peer->member;
+	if (!peer->peers->options.is_gossip || !member || member->state == TFC_MEMBER_DOWN ||
+	    member->state == TFC_MEMBER_LEFT)
+		return false;
 	tfc__node_peer_dial(peer);
+	if (!peer->dialed)
+		return false;
+	tfc__list_append(&peer->waits, &wait->link);
+	return true;
+}
+
+void tfc__node_peer_end_waits(struct tfc__node_peer *peer)
+{
+	struct tfc__link waits;
+	tfc__list_init(&waits);
+	tfc__list_move(&waits, &peer->waits);
+	while (!tfc__list_is_empty(&waits)) {
+		struct tfc__member_wait *wait = tfc__container_of(waits.next,
+								  struct tfc__member_wait, link);
+		tfc__list_remove(&wait->link);
+		wait->fn(wait, tfc__node_peer_rpc(peer));
+	}
+}
+
+static void on_idle_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+	struct tfc__node_peer *peer = user;
+	struct tfc__peers *peers = peer->peers;
+	peer->idle_call = NULL;
+	if (code == TFC_ELOST)
+		return;
+	if (code < 0 || tfc__node_peer_is_needed(peer) ||
+	    tfc__rpc_open_calls(tfc__peer_rpc(peer->dialed))) {
+		tfc__timer_set(&peer->idle, tfc__now() + IDLE);
+		return;
+	}
+	tfc__peers_enter(peers);
+	tfc__node_peer_hang_up(peer);
+	peer->is_up = false;
+	tfc__node_peer_report(peer, false);
+	tfc__peers_exit(peers);
+}
+
+/* The member must not take the end of the connection for the end of this node. */
+void tfc__node_peer_on_idle(struct tfc__timer *timer)
+{
+	struct tfc__node_peer *peer = tfc__container_of(timer, struct tfc__node_peer, idle);
+	struct tfc__rpc *rpc = tfc__peer_rpc(peer->dialed);
+	struct tfc__rpc_options call = {
+		.method = "node.idle",
+		.timeout_ms = HELLO_MS,
+		.end = on_idle_end,
+		.user = peer,
+	};
+	uint64_t received = tfc__rpc_received(rpc);
+	bool is_used = tfc__node_peer_is_needed(peer) || tfc__rpc_open_calls(rpc) ||
+		       received != peer->idle_received;
+	peer->idle_received = received;
+	if (!is_used && tfc__rpc_call(rpc, &call, NULL, &peer->idle_call) == TFC_OK)
+		return;
+	tfc__timer_set(timer, tfc__now() + IDLE);
 }
 
 /* ---- probes */

@@ -28,6 +28,25 @@ bool tfc__remote_is_ready(const struct tfc__remote_agent *agent)
 	return agent->rpc && agent->stay;
 }
 
+/* ---- use of the connection */
+
+bool tfc__remote_is_connecting(const struct tfc__remote_agent *agent)
+{
+	return agent->use && agent->is_used && !agent->rpc && !agent->is_unreachable;
+}
+
+void tfc__remote_update_use(struct tfc__remote_agent *agent)
+{
+	bool is_used = agent->job_count || !tfc__list_is_empty(&agent->logs) ||
+		       agent->forgotten.count;
+	if (!agent->use || is_used == agent->is_used)
+		return;
+	agent->is_used = is_used;
+	if (!agent->rpc)
+		agent->is_unreachable = false;
+	agent->use(agent->user, is_used);
+}
+
 /* ---- unreachability */
 
 static void set_unreachable(struct tfc__remote_agent *agent, bool is_unreachable)
@@ -216,6 +235,8 @@ static void on_stay_item(void *user, const msgpack_object *item)
 		tfc__remote_give_up(job, error.text);
 	else if (!*message.gone)
 		tfc__remote_receive(job, &message);
+	else if (strcmp(message.gone, "ended") == 0)
+		tfc__remote_lose(job, TFC__AGENT_LOST, "the job has ended");
 	else if (strcmp(message.gone, "fenced") == 0)
 		tfc__remote_lose(job, TFC__AGENT_FENCED, "another maintainer has taken over");
 	else
@@ -297,7 +318,7 @@ static void on_stamp(void *user, int code, const msgpack_object *result, const t
 	/* A cut can begin just before a renewal: what the tasks survive is the lease without this
 	 * pause. After a response that is late the lease has no time for a pause. */
 	uint64_t pause = code == TFC_ETIMEDOUT ? 0 : agent->lease_ms * TFC__MS / 10;
-	if (agent->rpc && !tfc__list_is_empty(&agent->jobs))
+	if (agent->rpc && agent->job_count)
 		tfc__timer_set(&agent->renewal, tfc__now() + pause);
 }
 
@@ -305,7 +326,7 @@ static void request_stamp(struct tfc__remote_agent *agent)
 {
 	const struct tfc__agent_target target = {.instance = agent->instance};
 	struct tfc__buf params = {0};
-	if (!agent->rpc || agent->stamp_call || tfc__list_is_empty(&agent->jobs))
+	if (!agent->rpc || agent->stamp_call || !agent->job_count)
 		return;
 	tfc__fields_write(&params, &tfc__agent_target_fields, &target);
 	const struct tfc__rpc_options options = {.method = "agent.stamp",
@@ -329,17 +350,28 @@ void tfc__remote_begin(struct tfc__remote_agent *agent)
 
 /* ---- forgotten jobs */
 
-/* A node that cannot be notified now queries this node when it connects again. */
-void tfc__remote_forget(void *user, const char *id)
+static void send_forgotten(struct tfc__remote_agent *agent)
 {
-	const struct tfc__remote_agent *agent = user;
-	const char *const list[] = {id, NULL};
-	const struct tfc__ids ids = {list};
+	const struct tfc__ids ids = {(const char *const *)agent->forgotten.items};
 	struct tfc__buf params = {0};
 	tfc__fields_write(&params, &tfc__ids_fields, &ids);
-	if (agent->rpc)
+	if (agent->rpc && agent->forgotten.count)
 		tfc__rpc_notify(agent->rpc, "agent.forget", &params);
 	tfc__buf_fini(&params);
+	tfc__strv_fini(&agent->forgotten);
+	agent->forgotten = (struct tfc__strv){0};
+	tfc__remote_update_use(agent);
+}
+
+/* A node that cannot be notified now queries this node when it is reachable again. */
+void tfc__remote_forget(void *user, const char *id)
+{
+	struct tfc__remote_agent *agent = user;
+	tfc__strv_add(&agent->forgotten, id);
+	if (!agent->rpc)
+		tfc__remote_update_use(agent);
+	if (!tfc__remote_is_connecting(agent))
+		send_forgotten(agent);
 }
 
 /* ---- connections */
@@ -355,8 +387,10 @@ void tfc__remote_agent_down(struct tfc__remote_agent *agent)
 	tfc__timer_cancel(&agent->renewal);
 	TFC__LIST_EACH (link, &agent->jobs)
 		tfc__remote_disconnect(remote_job_of(link));
+	set_unreachable(agent, !agent->use || agent->is_used);
 	tfc__remote_logs_wake(agent);
-	set_unreachable(agent, true);
+	if (agent->forgotten.count)
+		send_forgotten(agent);
 	if (agent->will_received.at)
 		tfc__timer_set(&agent->will_received, tfc__now());
 }
@@ -368,6 +402,8 @@ void tfc__remote_agent_up(struct tfc__remote_agent *agent, struct tfc__rpc *rpc)
 	agent->rpc = rpc;
 	tfc__remote_logs_wake(agent);
 	request_stamp(agent);
+	if (agent->forgotten.count)
+		send_forgotten(agent);
 }
 
 /* ---- open, close */
@@ -385,6 +421,7 @@ int tfc__remote_agent_open(tfc_ctx *ctx, const struct tfc__remote_agent_options 
 	agent->lease_ms = options->lease_ms ? options->lease_ms : TFC__AGENT_LEASE_MS;
 	agent->bundles = options->bundles;
 	agent->unreached = options->unreached;
+	agent->use = options->use;
 	agent->user = options->user;
 	tfc__list_init(&agent->jobs);
 	tfc__list_init(&agent->logs);
@@ -407,7 +444,9 @@ void tfc__remote_agent_close(struct tfc__remote_agent *agent)
 		tfc__rpc_drop(agent->stamp_call);
 	if (agent->stay)
 		tfc__rpc_drop(agent->stay);
+	agent->use = NULL;
 	tfc__remote_logs_end(agent);
+	tfc__strv_fini(&agent->forgotten);
 	agent->rpc = NULL; /* nothing is sent any more */
 	TFC__LIST_EACH (link, &agent->jobs)
 		tfc__remote_free(remote_job_of(link));

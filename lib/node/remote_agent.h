@@ -31,6 +31,9 @@ struct tfc__remote_agent_options {
 	struct tfc__bundles *bundles; /* where the bundles of its jobs are packed; borrowed */
 	/* The node did not respond to a renewal of the lease. Called in dispatch; or NULL. */
 	void (*unreached)(void *user);
+	/* The connection is needed from now on, or no longer. `down` is also called when it cannot
+	 * be established. NULL: it is always kept. */
+	void (*use)(void *user, bool is_used);
 	void *user;
 };
 

@@ -51,6 +51,8 @@ void tfc__remote_free(struct remote_job *job)
 	tfc__agent_link_fini(&job->stream);
 	remote_job_release_bundle(job);
 	tfc__list_remove(&job->link);
+	job->agent->job_count -= job->state != REMOTE_GONE;
+	tfc__remote_update_use(job->agent);
 	for (uint32_t i = 0; job->log_tails && i < job->task_count; i++)
 		if (job->log_tails[i])
 			tfc_strv_free(job->log_tails[i]);
@@ -70,8 +72,9 @@ void tfc__remote_lose(struct remote_job *job, enum tfc__task_event_kind word, co
 	if (job->state == REMOTE_GONE)
 		return;
 	job->state = REMOTE_GONE;
+	job->agent->job_count--;
 	job->is_up = false;
-	job->last_event = word;
+	job->last_event = job->has_ended ? 0 : word;
 	if (!*job->why.text)
 		tfc__fail(&job->why, TFC_ELOST, "node", 0, "%s", why);
 	remote_job_drop_call(job);
@@ -79,8 +82,9 @@ void tfc__remote_lose(struct remote_job *job, enum tfc__task_event_kind word, co
 	tfc__work_cancel(&job->flush);
 	tfc__agent_link_fini(&job->stream);
 	tfc__remote_logs_retry(job, ALL_TASKS);
-	if (job->fn)
+	if (job->fn && job->last_event)
 		tfc__work_schedule(&job->report);
+	tfc__remote_update_use(job->agent);
 	remote_job_free_closed(job);
 }
 
@@ -202,6 +206,7 @@ static void remote_job_order(void *user, const struct tfc__task_order *order)
 	struct tfc__buf body = {0};
 	if (job->state != REMOTE_OPEN)
 		return;
+	job->has_ended |= order->kind == TFC__ORDER_END;
 	tfc__order_write(&body, order);
 	int code = tfc__agent_link_post(&job->stream, &body);
 	tfc__buf_fini(&body);
@@ -313,6 +318,7 @@ static int remote_job_open(void *user, const struct tfc__agent_job_info *info, t
 	tfc__work_init(&job->report, agent->ctx, remote_job_on_report);
 	tfc__timer_init(&job->retry, agent->ctx, remote_job_on_retry);
 	tfc__list_append(&agent->jobs, &job->link);
+	agent->job_count++;
 	job->id = strdup(info->id);
 	job->log_tails = calloc(job->task_count ? job->task_count : 1, sizeof(*job->log_tails));
 	int code = job->id && job->log_tails ? remote_job_open_bundle(job, error)
@@ -321,7 +327,8 @@ static int remote_job_open(void *user, const struct tfc__agent_job_info *info, t
 		tfc__remote_free(job);
 		return code;
 	}
-	tfc__remote_set_unreachable(job, !agent->rpc || agent->is_unreachable);
+	tfc__remote_update_use(agent);
+	tfc__remote_set_unreachable(job, (!agent->rpc && !agent->use) || agent->is_unreachable);
 	tfc__remote_begin(agent);
 	tfc__timer_set(&job->retry, tfc__now()); /* not inside this call */
 	*ret_job = job;

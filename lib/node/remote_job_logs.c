@@ -96,6 +96,8 @@ void tfc__node_query_remote_job_logs(tfc_node *node, struct tfc__node_peer *peer
 			tfc__strv_add(&ids, remote_job_logs_of(link)->id);
 	if (rpc && ids.count && !ids.is_failed)
 		send_logs_query(node, maintainer, rpc, &ids);
+	else if (ids.count && tfc__node_peer_is_reachable(peer))
+		tfc__node_peer_dial(peer); /* it is queried when it is connected */
 	tfc__strv_fini(&ids);
 }
 
@@ -132,7 +134,7 @@ static bool remote_job_logs_expired(const tfc_node *node,
 {
 	const struct tfc__node_peer *peer = tfc__peers_find(node->peers,
 							    remote_job_logs->maintainer);
-	if (peer && tfc__node_peer_rpc(peer))
+	if (peer && tfc__node_peer_is_reachable(peer))
 		return false;
 	return now > remote_job_logs->received_ns &&
 	       now - remote_job_logs->received_ns > node->retain_s * TFC__SECOND;

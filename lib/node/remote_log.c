@@ -195,7 +195,7 @@ static int remote_log_no_record(struct remote_log *log, tfc_error *error)
 	remote_log_request(log);
 	if (log->is_over || !log->agent || (log->call && log->is_caught_up))
 		return 0;
-	if (log->call || log->retry.at)
+	if (log->call || log->retry.at || tfc__remote_is_connecting(log->agent))
 		return TFC_EAGAIN;
 	return tfc__fail(error, TFC_ELOST, "node", 0, "cannot reach node %.128s", log->agent->node);
 }
@@ -228,6 +228,8 @@ static void remote_log_close(void *source)
 	tfc__timer_cancel(&log->retry);
 	tfc__work_cancel(&log->wake);
 	tfc__list_remove(&log->link);
+	if (log->agent)
+		tfc__remote_update_use(log->agent);
 	while (remote_log_first_batch(log))
 		free_batch(remote_log_first_batch(log));
 	free(log->id);
@@ -272,6 +274,7 @@ static struct tfc__log_source *remote_log_open(struct tfc__remote_agent *agent,
 	tfc__list_append(&agent->logs, &log->link);
 	tfc__work_init(&log->wake, agent->ctx, remote_log_on_wake);
 	tfc__timer_init(&log->retry, agent->ctx, remote_log_on_retry);
+	tfc__remote_update_use(agent);
 	remote_log_request(log);
 	return &log->source;
 }

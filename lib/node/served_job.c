@@ -75,11 +75,11 @@ void tfc__served_job_abort(struct served_job *job)
 	served_job_end(job, tfc__job_abort_grace_ms(job->job));
 }
 
-static void served_job_report_end(struct served_job *job, bool is_fenced)
+static void served_job_report_end(struct served_job *job, const char *word)
 {
 	struct tfc__agent_message message = {.handle = job->handle};
 	struct tfc__buf item = {0};
-	strcpy(message.gone, is_fenced ? "fenced" : "lost");
+	strcpy(message.gone, word);
 	tfc__agent_message_write(&item, &message);
 	int code = tfc__session_notify(job->session, &item);
 	tfc__buf_fini(&item);
@@ -93,7 +93,7 @@ static void served_job_give_up(struct served_job *job, const char *why)
 	tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id,
 		 "gave up the job's tasks, which the maintainer on node %s had started: %s",
 		 job->session->name, why);
-	served_job_report_end(job, false);
+	served_job_report_end(job, "lost");
 	tfc__served_job_abort(job);
 }
 
@@ -218,6 +218,12 @@ static void served_job_order(struct served_job *job, const struct tfc__task_orde
 		job->is_launched[order->task] = true;
 	}
 	served_job_ops(job)->order(job->local, order);
+	/* Its log is read without it, unless the log is removed with it. */
+	if (order->kind == TFC__ORDER_END && !job->launched &&
+	    tfc__agent_keeps_logs(job->session->service->agent.agent)) {
+		served_job_report_end(job, "ended");
+		tfc__served_job_abort(job);
+	}
 }
 
 /* If the spec or the variables cannot be read, the launches that follow are refused with that
@@ -417,7 +423,7 @@ static void served_job_open_after(struct served_job *older, const struct session
 		return;
 	}
 	if (!older->is_ending) {
-		served_job_report_end(older, !is_own);
+		served_job_report_end(older, is_own ? "lost" : "fenced");
 		tfc__served_job_abort(older);
 	}
 	served_job_reply(request, "busy", 0);

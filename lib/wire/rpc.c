@@ -394,6 +394,11 @@ uint64_t tfc__rpc_received(const struct tfc__rpc *rpc)
 	return rpc->received;
 }
 
+uint32_t tfc__rpc_open_calls(const struct tfc__rpc *rpc)
+{
+	return rpc->calls.count;
+}
+
 uint32_t tfc__rpc_peer_version(const struct tfc__rpc *rpc)
 {
 	return rpc->peer_version;

@@ -182,6 +182,9 @@ uint64_t tfc__rpc_received(const struct tfc__rpc *rpc);
  * ends is then not a response. */
 bool tfc__rpc_is_closed(const struct tfc__rpc *rpc);
 
+/* The number of calls from this end that have no response yet. */
+uint32_t tfc__rpc_open_calls(const struct tfc__rpc *rpc);
+
 /* Whether third parties can read the traffic: secrets must then not be sent. */
 bool tfc__rpc_is_exposed(const struct tfc__rpc *rpc);
 

@@ -1,4 +1,5 @@
 """tfc_run node --gossip: nodes that find each other through any one of them; keys; and bad input."""
+import contextlib
 import json
 import os
 import pathlib
@@ -89,9 +90,7 @@ class ChangeTest(GossipTest):
         self.await_alive(a, b)
         before = json.loads(self.ask("members", "--json"))[1]
         b.process.kill()
-        killed = time.monotonic()
         self.await_state(a, "b", "down")
-        self.assertLess(time.monotonic() - killed, 1)  # its connections end, nobody waits for a silence
         b.end()
         run = self.start_bare("node", "--name", "b", "--gossip", self.address[3][len("tcp://"):], "--key", "key",
                               "--state", "state-b", "--json", "--join", self.host_port("a"))
@@ -163,6 +162,93 @@ class ChangeTest(GossipTest):
         while not condition():
             self.assertTrue(time.monotonic() < end and run.fds, f"{run.out!r} {run.err!r}")
             run.read(0.05)
+
+
+class ConnectionTest(GossipTest):
+    """Nodes connect when something needs it, and disconnect when nothing does."""
+    ask = StartTest.ask
+    until = ChangeTest.until
+
+    def connections(self, run):
+        """Established TCP connections of the process."""
+        inodes = set()
+        for fd in os.listdir(f"/proc/{run.process.pid}/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                inodes.add(os.readlink(f"/proc/{run.process.pid}/fd/{fd}"))
+        established = "01"
+        with open(f"/proc/{run.process.pid}/net/tcp") as table:
+            rows = [line.split() for line in list(table)[1:]]
+        return sum(row[3] == established and f"socket:[{row[9]}]" in inodes for row in rows)
+
+    def await_connections(self, runs, condition):
+        end = time.monotonic() + 2 * harness.PATIENCE
+        while not condition([self.connections(run) for run in runs]):
+            self.assertLess(time.monotonic(), end, [self.connections(run) for run in runs])
+            for run in runs:
+                run.read(0.05)
+
+    def await_idle(self, runs):
+        self.await_connections(runs, lambda counts: not any(counts))
+
+    def cluster(self, *args):
+        runs = [self.node("a", "--slots", "1", *args)]
+        runs += [self.node(name, "--join", self.host_port("a"), "--slots", "1", *args) for name in "bc"]
+        self.await_alive(*runs)
+        return runs
+
+    def start_job(self, *args):
+        return self.start_bare("start", "--gateway", f"unix:{self.dir}/state-a/node.sock", "--framework", "none",
+                               "--worker", "3", "--json", *args)
+
+    def test_an_idle_node_has_no_connections_and_a_job_brings_them(self):
+        runs = self.cluster()
+        self.await_idle(runs)
+        job = self.start_job("--name", "three", "--", "sleep", "1000")
+        self.until(job, lambda: job.out.decode().count('"state":"ready"') == 3)
+        counts = [self.connections(run) for run in runs]
+        self.assertGreaterEqual(counts[0], 2)
+        for name in "bc":  # each node finds the job by its name
+            self.assertIn('"three"', self.ask("describe", "three", "--json", name=name))
+        self.ask("stop", "three")
+        job.end()
+        self.await_idle(runs)
+
+    def test_all_nodes_are_asked_for_jobs_and_a_node_for_its_drain(self):
+        runs = self.cluster()
+        self.await_idle(runs)
+        job = self.start_bare("start", "--gateway", f"unix:{self.dir}/state-b/node.sock", "--framework", "none",
+                              "--worker", "1", "--name", "one", "--", "true")
+        job.end()
+        self.assertEqual(job.status, 0, job.err)
+        self.await_idle(runs)
+        self.assertIn("one", self.ask("ps", "--all", name="c"))
+        self.await_idle(runs)
+        self.ask("drain", "b", name="c")
+
+    def test_a_node_with_tasks_that_is_killed_is_down_at_once(self):
+        runs = self.cluster()
+        self.await_idle(runs)
+        job = self.start_job("--", "sleep", "1000")
+        self.until(job, lambda: job.out.decode().count('"state":"ready"') == 3)
+        self.await_state(runs[0], "b", "alive")
+        runs[1].process.kill()
+        killed = time.monotonic()
+        self.await_state(runs[0], "b", "down")
+        self.assertLess(time.monotonic() - killed, 0.5)
+        job.process.kill()
+        job.end()
+
+    def test_a_node_whose_job_runs_elsewhere_that_is_killed_is_down_at_once(self):
+        runs = self.cluster()
+        self.await_idle(runs)
+        job = self.start_job("--", "sleep", "1000")
+        self.until(job, lambda: job.out.decode().count('"state":"ready"') == 3)
+        runs[0].process.kill()
+        killed = time.monotonic()
+        self.await_state(runs[1], "a", "down")
+        self.assertLess(time.monotonic() - killed, 0.5)
+        job.process.kill()
+        job.end()
 
 
 class WatchTest(GossipTest):
