@@ -38,18 +38,31 @@ static void forwarding_cancel(struct tfc__request *request)
 	forwarding_free(request->impl);
 }
 
-static void forward_to_node(struct tfc__forwarder *forwarder,
-			    const struct tfc__request_params *params, const char *node,
-			    struct tfc__request *request)
+static void forward_on_connected(struct tfc__member_wait *wait, struct tfc__rpc *rpc,
+				 const tfc_error *why)
 {
-	struct tfc__rpc *rpc = tfc__member_rpc(&forwarder->members, node);
-	struct tfc__remote_request *remote_request;
-	if (!rpc)
-		tfc__request_end(request, tfc__fail(&request->error, TFC_ELOST, "gateway", 0,
-						    "cannot reach node %.60s, which has job %s",
-						    node, params->job));
-	else if ((remote_request = tfc__remote_request_new(request, params)))
+	struct tfc__remote_request *remote_request =
+		tfc__container_of(wait, struct tfc__remote_request, wait);
+	const struct tfc__forwarder *forwarder = remote_request->owner;
+	const char *self = tfc__agent_name(tfc__directory_agent(forwarder->directory));
+	tfc_error error = TFC_ERROR_INIT;
+	if (rpc) {
 		tfc__remote_request_send(remote_request, rpc);
+		return;
+	}
+	tfc__fail(&error, TFC_ELOST, "gateway", 0, "node %.40s cannot reach node %.40s: %s", self,
+		  remote_request->node, why->text);
+	tfc__remote_request_fail(remote_request, &error);
+}
+
+static void forward_to_node(struct tfc__forwarder *forwarder,
+			    struct tfc__remote_request *remote_request, const char *node)
+{
+	const struct tfc__gateway_members *members = &forwarder->members;
+	remote_request->owner = forwarder;
+	remote_request->wait.fn = forward_on_connected;
+	snprintf(remote_request->node, sizeof(remote_request->node), "%s", node);
+	members->ops->connect(members->user, node, &remote_request->wait);
 }
 
 static void forwarding_on_found(void *user, const char *node, const char *id,
@@ -57,6 +70,7 @@ static void forwarding_on_found(void *user, const char *node, const char *id,
 {
 	struct forwarding *forwarding = user;
 	struct tfc__request *request = forwarding->request;
+	struct tfc__remote_request *remote_request;
 	struct tfc__request_params params = forwarding->received.params;
 	forwarding->search = NULL;
 	request->cancel = NULL;
@@ -66,7 +80,9 @@ static void forwarding_on_found(void *user, const char *node, const char *id,
 		request->error = *error;
 		tfc__request_end(request, error->code);
 	} else if (*node) {
-		forward_to_node(forwarding->forwarder, &params, node, request);
+		remote_request = tfc__remote_request_new(request, &params);
+		if (remote_request)
+			forward_to_node(forwarding->forwarder, remote_request, node);
 	} else {
 		tfc__request_end(request,
 				 forwarding->forwarder->serve(forwarding->forwarder->directory,
@@ -116,59 +132,38 @@ void tfc__forward(struct tfc__forwarder *forwarder, const struct tfc__request_pa
 /* ---- a submit whose home is another node */
 
 static int find_home(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,
-		     const char **ret_name, struct tfc__rpc **ret_rpc, tfc_error *error)
+		     const char **ret_name, tfc_error *error)
 {
 	const struct tfc__gateway_members *members = &forwarder->members;
 	const char *self = tfc__agent_name(tfc__directory_agent(forwarder->directory));
-	*ret_rpc = NULL;
-	if (params->is_forwarded || !members->ops ||
-	    !members->ops->find(members->user, params->home, ret_name, ret_rpc))
+	const char *name = params->is_forwarded || !members->ops
+				   ? NULL
+				   : members->ops->find(members->user, params->home);
+	if (!name)
 		return tfc__fail(error, TFC_ELOST, "gateway", 0,
 				 "node %.40s knows no member with node id %s", self, params->home);
 	if (tfc__request_params_brings_bundle(params))
 		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0,
 				 "a bundle must be sent directly to the node that the submit names "
 				 "as its home; open a gateway at the address of node %.60s",
-				 *ret_name);
+				 name);
+	*ret_name = name;
 	return TFC_OK;
-}
-
-/* rpc NULL: the home cannot be reached. */
-static void submit_on_connected(struct tfc__member_wait *wait, struct tfc__rpc *rpc)
-{
-	struct tfc__remote_request *remote_request =
-		tfc__container_of(wait, struct tfc__remote_request, wait);
-	const struct tfc__forwarder *forwarder = remote_request->owner;
-	const char *self = tfc__agent_name(tfc__directory_agent(forwarder->directory));
-	tfc_error error = TFC_ERROR_INIT;
-	if (rpc) {
-		tfc__remote_request_send(remote_request, rpc);
-		return;
-	}
-	tfc__fail(&error, TFC_ELOST, "gateway", 0, "node %.40s cannot reach node %.40s", self,
-		  remote_request->node);
-	tfc__remote_request_fail(remote_request, &error);
 }
 
 void tfc__forward_submit(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,
 			 struct tfc__request *request)
 {
 	struct tfc__request_params forwarded = *params;
-	const struct tfc__gateway_members *members = &forwarder->members;
 	struct tfc__remote_request *remote_request;
-	struct tfc__rpc *rpc;
-	const char *name;
-	int code = find_home(forwarder, params, &name, &rpc, &request->error);
+	const char *name = NULL;
+	int code = find_home(forwarder, params, &name, &request->error);
 	forwarded.is_forwarded = true;
 	if (code < 0) {
 		tfc__request_end(request, code);
 	} else if ((remote_request = tfc__remote_request_new(request, &forwarded))) {
 		tfc__request_params_add_home(&remote_request->params, params->home);
-		remote_request->owner = forwarder;
-		remote_request->wait.fn = submit_on_connected;
-		snprintf(remote_request->node, sizeof(remote_request->node), "%s", name);
-		if (rpc || !members->ops->connect(members->user, name, &remote_request->wait))
-			submit_on_connected(&remote_request->wait, rpc);
+		forward_to_node(forwarder, remote_request, name);
 	}
 }
 
@@ -176,18 +171,39 @@ void tfc__forward_submit(struct tfc__forwarder *forwarder, const struct tfc__req
 
 static void routing_on_found(void *user, const char *node, const char *id, const tfc_error *error);
 
-/* The search for a subscription's route; stored in the subscription's slot. */
+/* The search for a subscription's route, and the wait for the connection to its node; stored in the
+ * subscription's slot. */
 struct routing {
 	struct tfc__forwarder *forwarder;
 	struct tfc__remote_sub *sub;
-	struct tfc__search *search;
+	struct tfc__search *search; /* NULL: it has ended */
+	struct tfc__member_wait wait;
+	char node[64];
+	char id[17];
 };
 
 static void routing_cancel(struct tfc__route *route, struct tfc__remote_sub *sub)
 {
 	struct routing *routing = tfc__remote_sub_slot(sub);
 	tfc__search_drop(routing->search);
+	tfc__list_remove(&routing->wait.link);
 	free(routing);
+}
+
+static void routing_on_connected(struct tfc__member_wait *wait, struct tfc__rpc *rpc,
+				 const tfc_error *why)
+{
+	struct routing *routing = tfc__container_of(wait, struct routing, wait);
+	const struct routing route = *routing;
+	tfc_error error = TFC_ERROR_INIT;
+	free(routing);
+	if (rpc) {
+		tfc__remote_sub_begin(route.sub, rpc, route.id);
+		return;
+	}
+	tfc__fail(&error, TFC_ELOST, "gateway", 0, "cannot reach node %.60s: %s", route.node,
+		  why->text);
+	tfc__remote_sub_failed(route.sub, &error);
 }
 
 static void routing_begin(struct tfc__route *route, struct tfc__remote_sub *sub, const char *job)
@@ -204,6 +220,8 @@ static void routing_begin(struct tfc__route *route, struct tfc__remote_sub *sub,
 	}
 	routing->forwarder = forwarder;
 	routing->sub = sub;
+	routing->wait.fn = routing_on_connected;
+	tfc__list_init(&routing->wait.link);
 	tfc__remote_sub_set_slot(sub, routing);
 }
 
@@ -212,22 +230,22 @@ static void routing_on_found(void *user, const char *node, const char *id, const
 	struct routing *routing = user;
 	struct tfc__remote_sub *sub = routing->sub;
 	struct tfc__forwarder *forwarder = routing->forwarder;
-	struct tfc__rpc *rpc = error ? NULL : tfc__member_rpc(&forwarder->members, node);
+	const struct tfc__gateway_members *members = &forwarder->members;
 	struct tfc__record *record;
 	tfc_error lost = TFC_ERROR_INIT;
+	routing->search = NULL;
+	if (!error && *node) {
+		snprintf(routing->node, sizeof(routing->node), "%s", node);
+		snprintf(routing->id, sizeof(routing->id), "%s", id);
+		tfc__remote_sub_set_node(sub, node);
+		members->ops->connect(members->user, node, &routing->wait);
+		return;
+	}
 	free(routing);
-	if (!error && *node && !rpc)
-		tfc__fail(&lost, TFC_ELOST, "gateway", 0, "cannot reach node %.60s", node);
-	else if (!error && !*node &&
-		 tfc__directory_find(forwarder->directory, id, &lost, &record) == TFC_OK)
+	if (!error && tfc__directory_find(forwarder->directory, id, &lost, &record) == TFC_OK)
 		tfc__fail(&lost, TFC_EEXIST, "gateway", 0,
 			  "job %.60s was submitted to this node meanwhile; subscribe again", id);
-	if (!error && *node)
-		tfc__remote_sub_set_node(sub, node);
-	if (rpc)
-		tfc__remote_sub_begin(sub, rpc, id);
-	else
-		tfc__remote_sub_failed(sub, error ? error : &lost);
+	tfc__remote_sub_failed(sub, error ? error : &lost);
 }
 
 void tfc__forwarder_init(struct tfc__forwarder *forwarder)

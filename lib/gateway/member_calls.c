@@ -55,9 +55,10 @@ static void member_call_on_response(void *user, int code, const msgpack_object *
 		calls->ops->responded(calls->user, call->node, NULL, error);
 }
 
-/* rpc NULL: the member cannot be reached. */
-static void member_call_send(struct member_call *call, struct tfc__rpc *rpc)
+static void member_call_on_connected(struct tfc__member_wait *wait, struct tfc__rpc *rpc,
+				     const tfc_error *why)
 {
+	struct member_call *call = tfc__container_of(wait, struct member_call, wait);
 	struct tfc__member_calls *calls = call->calls;
 	const struct tfc__rpc_options options = {
 		.method = calls->method,
@@ -68,14 +69,9 @@ static void member_call_send(struct member_call *call, struct tfc__rpc *rpc)
 	};
 	tfc_error error = TFC_ERROR_INIT;
 	int code = rpc ? tfc__rpc_call(rpc, &options, &error, &call->call)
-		       : tfc__fail(&error, TFC_ELOST, "gateway", 0, "unreachable");
+		       : tfc__fail(&error, TFC_ELOST, "gateway", 0, "unreachable: %s", why->text);
 	if (code < 0)
 		member_call_on_response(call, code, NULL, &error);
-}
-
-static void member_call_on_connected(struct tfc__member_wait *wait, struct tfc__rpc *rpc)
-{
-	member_call_send(tfc__container_of(wait, struct member_call, wait), rpc);
 }
 
 int tfc__member_calls_begin(tfc_ctx *ctx, const struct tfc__gateway_members *members,
@@ -108,8 +104,7 @@ int tfc__member_calls_begin(tfc_ctx *ctx, const struct tfc__gateway_members *mem
 		tfc__list_init(&call->wait.link);
 		snprintf(call->node, sizeof(call->node), "%s", member.name);
 		calls->pending++;
-		if (member.rpc || !members->ops->connect(members->user, member.name, &call->wait))
-			member_call_send(call, member.rpc);
+		members->ops->connect(members->user, member.name, &call->wait);
 	}
 	if (--calls->pending == 0)
 		tfc__work_schedule(&calls->end);

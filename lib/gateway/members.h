@@ -12,29 +12,26 @@
 /* A member other than this node. Borrowed until the next turn of dispatch. */
 struct tfc__gateway_member {
 	const char *name;
-	struct tfc__rpc *rpc; /* NULL while the member is not connected */
-	const void *place;    /* iterator position */
+	const void *place; /* iterator position */
 };
 
-/* Waits until a member is connected; embedded in its owner. `fn` is called once, in dispatch; rpc
- * NULL: the member cannot be reached. */
+/* Waits until a member is connected; embedded in its owner, which initializes it. */
 struct tfc__member_wait {
 	struct tfc__link link; /* in no list: it does not wait */
-	void (*fn)(struct tfc__member_wait *wait, struct tfc__rpc *rpc);
+	/* Called once. rpc NULL: the member cannot be reached, and `why` is not NULL. */
+	void (*fn)(struct tfc__member_wait *wait, struct tfc__rpc *rpc, const tfc_error *why);
 };
 
 struct tfc__gateway_members_ops {
 	/* Advances to the next member. `member` is zeroed before the first; false after the last.
 	 */
 	bool (*next)(void *user, struct tfc__gateway_member *member);
-	/* Connects to a member that is not connected. False: it cannot be reached now, and wait->fn
-	 * is not called. wait->link is initialized; its removal ends the wait. */
-	bool (*connect)(void *user, const char *node, struct tfc__member_wait *wait);
-	/* Finds the member, other than this node, with this node id, whether or not it is
-	 * connected; false: no known member has it. Name and rpc are borrowed as those of `next`.
-	 */
-	bool (*find)(void *user, const char *node_id, const char **ret_name,
-		     struct tfc__rpc **ret_rpc);
+	/* Connects to a member unless it is connected. wait->fn is called inside the call or later;
+	 * the removal of wait->link ends the wait. */
+	void (*connect)(void *user, const char *node, struct tfc__member_wait *wait);
+	/* The name, borrowed as that of `next`, of the member, other than this node, with this node
+	 * id, whether or not it is connected; NULL: no known member has it. */
+	const char *(*find)(void *user, const char *node_id);
 	/* Calls fn for each member, including this node, before it returns. */
 	void (*each)(void *user, tfc_member_fn fn, void *fn_user);
 	/* Drains a node (or this one), or undrains it (is_off). fn is called once, perhaps inside

@@ -31,8 +31,7 @@ struct tfc__remote_request {
 	 * fails. */
 	void (*lost)(struct tfc__remote_request *remote_request, const tfc_error *error);
 	void *owner;
-	/* Of a submit that another node forwards: its home, and the wait for the connection to it.
-	 */
+	/* Of a request that this node forwards: to which node, and the wait for the connection. */
 	struct tfc__member_wait wait;
 	char node[64];
 	/* Of a submit, set by the owner; or NULL. Freed with the remote request. */

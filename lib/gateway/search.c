@@ -155,15 +155,6 @@ static void search_on_end(void *user)
 	tfc__search_drop(search);
 }
 
-struct tfc__rpc *tfc__member_rpc(const struct tfc__gateway_members *members, const char *node)
-{
-	struct tfc__gateway_member member = {NULL};
-	while (tfc__gateway_members_next(members, &member))
-		if (strcmp(member.name, node) == 0)
-			return member.rpc;
-	return NULL;
-}
-
 int tfc__search_begin(tfc_ctx *ctx, struct tfc__directory *directory,
 		      const struct tfc__gateway_members *members, const char *job,
 		      tfc__search_fn fn, void *user, struct tfc__search **ret_search)

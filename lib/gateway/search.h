@@ -45,7 +45,4 @@ void tfc__search_respond(struct tfc__directory *directory, const char *job, stru
 /* Bytes that the search holds while it is pending, for its calls to members. */
 size_t tfc__search_bytes(const struct tfc__search *search);
 
-/* The connection to a member, or NULL. */
-struct tfc__rpc *tfc__member_rpc(const struct tfc__gateway_members *members, const char *node);
-
 #endif

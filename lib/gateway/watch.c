@@ -260,7 +260,8 @@ static void source_on_wake(tfc_sub *sub)
 	source_mark_ready(sub->user);
 }
 
-static void source_on_connected(struct tfc__member_wait *wait, struct tfc__rpc *rpc)
+static void source_on_connected(struct tfc__member_wait *wait, struct tfc__rpc *rpc,
+				const tfc_error *why)
 {
 	struct source *source = tfc__container_of(wait, struct source, wait);
 	tfc_error error = TFC_ERROR_INIT;
@@ -268,7 +269,8 @@ static void source_on_connected(struct tfc__member_wait *wait, struct tfc__rpc *
 		tfc__remote_sub_begin(source->waiting, rpc, "");
 		return;
 	}
-	tfc__fail(&error, TFC_ELOST, "gateway", 0, "cannot reach node %.60s", source->node);
+	tfc__fail(&error, TFC_ELOST, "gateway", 0, "cannot reach node %.60s: %s", source->node,
+		  why->text);
 	tfc__remote_sub_failed(source->waiting, &error);
 }
 
@@ -277,10 +279,8 @@ static void source_find_route(struct tfc__route *route, struct tfc__remote_sub *
 {
 	struct source *source = tfc__container_of(route, struct source, route);
 	const struct tfc__gateway_members *members = &source->all->forwarder->members;
-	struct tfc__rpc *rpc = tfc__member_rpc(members, source->node);
 	source->waiting = sub;
-	if (rpc || !members->ops->connect(members->user, source->node, &source->wait))
-		source_on_connected(&source->wait, rpc);
+	members->ops->connect(members->user, source->node, &source->wait);
 }
 
 static void source_cancel_route(struct tfc__route *route, struct tfc__remote_sub *sub)

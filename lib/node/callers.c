@@ -215,8 +215,10 @@ static void caller_on_down(struct tfc__peer *connection, void *user, const tfc_e
 	if (was_idle || !peer || !peer->member || peer->has_left || node_peer_is_connected(peer))
 		return;
 	tfc__members_broken(peers->options.members, peer->member, false);
-	if (peers->options.is_gossip) /* the result shows whether the process has ended */
-		tfc__node_peer_dial(peer);
+	if (!peers->options.is_gossip)
+		return;
+	peer->failures = 0;
+	tfc__node_peer_dial(peer); /* the result shows whether the process has ended */
 }
 
 static const struct tfc__peer_ops caller_ops = {NULL, caller_on_serve, caller_on_down};

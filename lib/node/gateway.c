@@ -34,31 +34,31 @@ static bool gateway_members_next(void *user, struct tfc__gateway_member *member)
 			tfc__container_of(link, const struct tfc__node_peer, link);
 		if (!peer->member)
 			continue;
-		*member = (struct tfc__gateway_member){peer->name, tfc__node_peer_rpc(peer), link};
+		*member = (struct tfc__gateway_member){peer->name, link};
 		return true;
 	}
 	return false;
 }
 
-static bool gateway_members_connect(void *user, const char *name, struct tfc__member_wait *wait)
+static void gateway_members_connect(void *user, const char *name, struct tfc__member_wait *wait)
 {
 	const tfc_node *node = user;
 	struct tfc__node_peer *peer = tfc__peers_find(node->peers, name);
-	return peer && tfc__node_peer_await(peer, wait);
+	tfc_error error = TFC_ERROR_INIT;
+	if (peer) {
+		tfc__node_peer_connect(peer, wait);
+	} else {
+		tfc__fail(&error, TFC_ENOENT, "node", 0, "it is not a member");
+		wait->fn(wait, NULL, &error);
+	}
 }
 
-static bool gateway_members_find(void *user, const char *node_id, const char **ret_name,
-				 struct tfc__rpc **ret_rpc)
+static const char *gateway_members_find(void *user, const char *node_id)
 {
 	const tfc_node *node = user;
 	const struct tfc__named *named = tfc__name_find(&node->peers->ids, node_id);
-	if (!named)
-		return false;
-	const struct tfc__node_peer *peer = tfc__container_of(named, const struct tfc__node_peer,
-							      identified);
-	*ret_name = peer->name;
-	*ret_rpc = tfc__node_peer_rpc(peer);
-	return true;
+	return named ? tfc__container_of(named, const struct tfc__node_peer, identified)->name
+		     : NULL;
 }
 
 static void gateway_members_each(void *user, tfc_member_fn fn, void *fn_user)
@@ -82,44 +82,26 @@ static void member_drain_on_end(void *user, int code, const msgpack_object *resu
 	member_drain_end(user, code < 0 ? error : NULL);
 }
 
-/* rpc NULL: there is no connection. */
-static int send_drain(struct tfc__drain_call *drain, struct tfc__rpc *rpc, tfc_error *error)
+static void drain_on_connected(struct tfc__member_wait *wait, struct tfc__rpc *rpc,
+			       const tfc_error *why)
 {
+	struct tfc__drain_call *drain = tfc__container_of(wait, struct tfc__drain_call, wait);
 	struct tfc__buf params = {0};
-	struct tfc__rpc_options call = {
+	const struct tfc__rpc_options call = {
 		.method = "node.drain",
 		.params = &params,
 		.timeout_ms = DRAIN_MS,
 		.end = member_drain_on_end,
 		.user = drain,
 	};
-	if (!rpc)
-		return tfc__fail(error, TFC_ELOST, "node", 0, "cannot reach node %s: no connection",
-				 drain->name);
-	tfc__fields_write(&params, &tfc__drain_fields, &(struct tfc__drain_params){drain->is_off});
-	int code = tfc__rpc_call(rpc, &call, error, &drain->call);
-	tfc__buf_fini(&params);
-	return code;
-}
-
-static void drain_on_connected(struct tfc__member_wait *wait, struct tfc__rpc *rpc)
-{
-	struct tfc__drain_call *drain = tfc__container_of(wait, struct tfc__drain_call, wait);
 	tfc_error error = TFC_ERROR_INIT;
-	if (send_drain(drain, rpc, &error) < 0)
+	tfc__fields_write(&params, &tfc__drain_fields, &(struct tfc__drain_params){drain->is_off});
+	int code = rpc ? tfc__rpc_call(rpc, &call, &error, &drain->call)
+		       : tfc__fail(&error, TFC_ELOST, "node", 0, "cannot reach node %s: %s",
+				   drain->name, why->text);
+	tfc__buf_fini(&params);
+	if (code < 0)
 		member_drain_end(drain, &error);
-}
-
-static int begin_drain(tfc_node *node, struct tfc__drain_call *drain, tfc_error *error)
-{
-	struct tfc__node_peer *peer = tfc__peers_find(node->peers, drain->name);
-	if (!peer || !peer->member)
-		return tfc__fail(error, TFC_ENOENT, "node", 0, "member \"%s\" not found",
-				 drain->name);
-	struct tfc__rpc *rpc = tfc__node_peer_rpc(peer);
-	if (!rpc && tfc__node_peer_await(peer, &drain->wait))
-		return TFC_OK;
-	return send_drain(drain, rpc, error);
 }
 
 static void gateway_members_drain(void *user, const char *name, bool is_off,
@@ -133,9 +115,13 @@ static void gateway_members_drain(void *user, const char *name, bool is_off,
 		fn(done_user, NULL);
 		return;
 	}
-	struct tfc__drain_call *call = calloc(1, sizeof(*call));
-	if (!call) {
+	struct tfc__node_peer *peer = tfc__peers_find(node->peers, name);
+	struct tfc__drain_call *call = NULL;
+	if (!peer || !peer->member)
+		tfc__fail(&error, TFC_ENOENT, "node", 0, "member \"%s\" not found", name);
+	else if (!(call = calloc(1, sizeof(*call))))
 		tfc__fail_nomem(&error, "node");
+	if (!call) {
 		fn(done_user, &error);
 		return;
 	}
@@ -146,8 +132,7 @@ static void gateway_members_drain(void *user, const char *name, bool is_off,
 	call->wait.fn = drain_on_connected;
 	tfc__list_init(&call->wait.link);
 	tfc__list_append(&node->drains, &call->link);
-	if (begin_drain(node, call, &error) < 0)
-		member_drain_end(call, &error);
+	tfc__node_peer_connect(peer, &call->wait);
 }
 
 static void gateway_members_watch(void *user, struct tfc__observer *observer)

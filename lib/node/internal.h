@@ -178,13 +178,14 @@ struct tfc__node_peer {
 	char *address;            /* that was dialed last; NULL: none */
 	bool is_up;               /* dialed, and the member has accepted our hello */
 	bool is_refused;          /* the member refused our last hello */
+	bool is_unclear;          /* the last dial did not show its state: it is dialed again */
 	struct tfc__rpc_call *hello, *ping, *bye;
 	struct tfc__timer redial;
 	uint32_t failures;
 	uint32_t keepers;       /* who needs the connection for longer (tfc__node_peer_keep) */
 	struct tfc__link waits; /* struct tfc__member_wait, for the connection */
 	struct tfc__timer idle; /* set while a connection that is closed when idle is up */
-	uint64_t idle_received; /* messages that were received when it was last checked */
+	uint64_t idle_sent;     /* messages that were sent when it was last checked */
 	struct tfc__rpc_call *idle_call;
 	bool was_alive;       /* since it was last down; with gossip */
 	uint32_t callers;     /* accepted connections from the member */
@@ -236,8 +237,9 @@ void tfc__node_peer_hang_up(struct tfc__node_peer *peer);
 void tfc__node_peer_report(struct tfc__node_peer *peer, bool is_up);
 void tfc__node_peer_on_redial(struct tfc__timer *timer);
 void tfc__node_peer_on_idle(struct tfc__timer *timer);
-/* The waits for the connection are over; without a connection, they have failed. */
-void tfc__node_peer_end_waits(struct tfc__node_peer *peer);
+/* The waits for the connection are over; without a connection, they have failed: `why`, or NULL:
+ * the member is down, has left, or is no member any more. */
+void tfc__node_peer_end_waits(struct tfc__node_peer *peer, const tfc_error *why);
 void tfc__node_peer_on_probe(struct tfc__member_prober *prober, struct tfc__member *member);
 
 void tfc__node_peer_received(struct tfc__node_peer *peer);

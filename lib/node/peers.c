@@ -98,7 +98,7 @@ static void node_peer_note_state(struct tfc__node_peer *peer)
 	uint32_t state = peer->member->state;
 	if (state == TFC_MEMBER_DOWN || state == TFC_MEMBER_LEFT) {
 		peer->was_alive = false;
-		tfc__node_peer_end_waits(peer);
+		tfc__node_peer_end_waits(peer, NULL);
 	} else if (state == TFC_MEMBER_ALIVE && !peer->was_alive) {
 		peer->was_alive = true;
 		tfc__node_peer_redial(peer);
@@ -117,7 +117,7 @@ static void peers_update_member(struct tfc__peers *peers, struct tfc__member *me
 		peer->member = member->owner = NULL;
 		tfc__name_remove(&peer->identified);
 		node_peer_disconnect(peer);
-		tfc__node_peer_end_waits(peer);
+		tfc__node_peer_end_waits(peer, NULL);
 	} else {
 		peer->member = member;
 		member->owner = peer;

@@ -70,10 +70,10 @@ struct tfc__node_peer *tfc__peers_find(struct tfc__peers *peers, const char *nod
 struct tfc__rpc *tfc__node_peer_rpc(const struct tfc__node_peer *peer);
 const char *tfc__node_peer_name(const struct tfc__node_peer *peer);
 /* Keeps the connection from now on, or no longer; the calls are counted. With gossip the observers
- * are notified when the first dial has failed, too. */
+ * are notified, too, when the first dial has failed; inside this call, if there is none. */
 void tfc__node_peer_keep(struct tfc__node_peer *peer, bool is_kept);
-/* Connects, as tfc__gateway_members_ops.connect. */
-bool tfc__node_peer_await(struct tfc__node_peer *peer, struct tfc__member_wait *wait);
+/* As tfc__gateway_members_ops.connect. */
+void tfc__node_peer_connect(struct tfc__node_peer *peer, struct tfc__member_wait *wait);
 /* Connected, or, with gossip, alive: it can be connected. */
 bool tfc__node_peer_is_reachable(const struct tfc__node_peer *peer);
 /* The numeric tcp address that this node has dialed; without a connection, that of membership.

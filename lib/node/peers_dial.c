@@ -13,8 +13,10 @@
 #define BACKOFF_GONE_MS 3000 /* to a node that is down: it dials us itself when it returns */
 #define GONE_AFTER (20 * TFC__SECOND) /* of silence: before, the leases of its tasks may hold */
 #define BACKOFF_REFUSED_MS 10000 /* to a node that refuses us: an operator has to fix the cause */
-/* A wait ends with the first failure. But a node that does not know this one yet soon does. */
-#define UNKNOWN_MAX 8
+/* A wait ends with the first failure, and without a need nothing is dialed again. But a node that
+ * does not know this one yet soon does, and a process that has closed the connection may be about
+ * to end. */
+#define UNCLEAR_MAX 8
 /* A connection is closed when this long, or up to twice as long, nothing was called over it. */
 #define IDLE (10 * TFC__SECOND)
 
@@ -114,16 +116,19 @@ static bool is_refusal(const tfc_error *why)
 		       (why->code == TFC_EUNREACH && why->sys_errno == ENOENT));
 }
 
-static void dial_failed(struct tfc__node_peer *peer, bool is_unknown)
+static void dial_failed(struct tfc__node_peer *peer, const tfc_error *why)
 {
 	const struct tfc__peers *peers = peer->peers;
-	bool is_first = !peer->failures;
-	if (!is_unknown || peer->failures >= UNKNOWN_MAX)
-		tfc__node_peer_end_waits(peer);
+	bool is_first = !peer->failures || peer->is_unclear;
+	peer->is_unclear = peers->options.is_gossip && why && !is_refusal(why) &&
+			   (why->code == TFC_EAGAIN || why->code == TFC_ELOST) &&
+			   peer->failures < UNCLEAR_MAX;
+	if (!peer->is_unclear)
+		tfc__node_peer_end_waits(peer, why);
 	if (peers->is_closed)
 		return;
 	schedule_redial(peer);
-	if (is_first && peer->keepers && peers->options.is_gossip)
+	if (is_first && !peer->is_unclear && peer->keepers && peers->options.is_gossip)
 		tfc__node_peer_report(peer, false);
 }
 
@@ -149,7 +154,7 @@ static void dialed_lost(struct tfc__node_peer *peer, const tfc_error *why)
 	if (was_up) /* immediately: the result shows whether the process has ended */
 		tfc__node_peer_dial(peer);
 	else
-		dial_failed(peer, false);
+		dial_failed(peer, why);
 }
 
 /* Another process listens there, and refuses us or is not the dialed node: the member may be alive
@@ -161,7 +166,7 @@ static void dialed_refused(struct tfc__node_peer *peer, const tfc_error *error)
 		node_peer_log(peer, error->text);
 	tfc__node_peer_hang_up(peer);
 	peer->is_refused = error->code != TFC_EAGAIN && error->code != TFC_ENOMEM;
-	dial_failed(peer, error->code == TFC_EAGAIN);
+	dial_failed(peer, error);
 	/* Two nodes have the same name or identity: the one that came last has to stop. */
 	if (error->code == TFC_EEXIST && !peers->was_accepted) {
 		peers->was_accepted = true; /* reported once */
@@ -201,14 +206,14 @@ static void on_hello_end(void *user, int code, const msgpack_object *result, con
 		dialed_refused(peer, &error);
 	} else {
 		peers->was_accepted = peer->is_up = true;
-		peer->is_refused = false;
+		peer->is_refused = peer->is_unclear = false;
 		peer->failures = 0;
-		peer->idle_received = 0;
+		peer->idle_sent = 0;
 		if (peers->options.is_gossip)
 			tfc__timer_set(&peer->idle, tfc__now() + IDLE);
 		tfc__node_peer_learn(peer, &hello);
 		tfc__node_peer_report(peer, true);
-		tfc__node_peer_end_waits(peer);
+		tfc__node_peer_end_waits(peer, NULL);
 		if (peers->options.connected && !peers->is_closed)
 			peers->options.connected(peers->options.user, peer);
 	}
@@ -329,41 +334,64 @@ void tfc__node_peer_redial(struct tfc__node_peer *peer)
 
 bool tfc__node_peer_is_needed(const struct tfc__node_peer *peer)
 {
-	return !peer->peers->options.is_gossip || peer->keepers ||
+	return !peer->peers->options.is_gossip || peer->keepers || peer->is_unclear ||
 	       !tfc__list_is_empty(&peer->waits);
 }
 
 void tfc__node_peer_keep(struct tfc__node_peer *peer, bool is_kept)
 {
-	if (!is_kept)
+	if (!is_kept) {
 		peer->keepers--;
-	else if (peer->keepers++ == 0)
+	} else if (peer->keepers++ == 0) {
 		tfc__node_peer_redial(peer);
+		if (!peer->dialed && !peer->redial.at) /* it cannot be dialed */
+			tfc__node_peer_report(peer, false);
+	}
 }
 
-bool tfc__node_peer_await(struct tfc__node_peer *peer, struct tfc__member_wait *wait)
+/* Why the member is not dialed for a wait. */
+static int node_peer_check_dial(const struct tfc__node_peer *peer, tfc_error *error)
 {
 	const struct tfc__member *member = peer->member;
-	if (!peer->peers->options.is_gossip || !member || member->state == TFC_MEMBER_DOWN ||
-	    member->state == TFC_MEMBER_LEFT)
-		return false;
-	tfc__node_peer_dial(peer);
-	if (!peer->dialed)
-		return false;
-	tfc__list_append(&peer->waits, &wait->link);
-	return true;
+	if (!member)
+		return tfc__fail(error, TFC_ELOST, "node", 0, "it is no longer a member");
+	if (!peer->peers->options.is_gossip || !member->address || peer->peers->left)
+		return tfc__fail(error, TFC_ELOST, "node", 0, "no connection");
+	if (member->state == TFC_MEMBER_DOWN)
+		return tfc__fail(error, TFC_ELOST, "node", 0, "it is down");
+	if (member->state == TFC_MEMBER_LEFT)
+		return tfc__fail(error, TFC_ELOST, "node", 0, "it has left");
+	return TFC_OK;
 }
 
-void tfc__node_peer_end_waits(struct tfc__node_peer *peer)
+void tfc__node_peer_connect(struct tfc__node_peer *peer, struct tfc__member_wait *wait)
 {
+	tfc_error why = TFC_ERROR_INIT;
+	if (peer->is_up) {
+		wait->fn(wait, tfc__node_peer_rpc(peer), NULL);
+	} else if (node_peer_check_dial(peer, &why) < 0) {
+		wait->fn(wait, NULL, &why);
+	} else {
+		tfc__list_append(&peer->waits, &wait->link);
+		tfc__node_peer_dial(peer);
+	}
+}
+
+void tfc__node_peer_end_waits(struct tfc__node_peer *peer, const tfc_error *why)
+{
+	tfc_error state = TFC_ERROR_INIT;
 	struct tfc__link waits;
 	tfc__list_init(&waits);
 	tfc__list_move(&waits, &peer->waits);
+	if (!why && node_peer_check_dial(peer, &state) == TFC_OK)
+		tfc__fail(&state, TFC_ELOST, "node", 0, "no connection");
+	why = why ? why : &state;
 	while (!tfc__list_is_empty(&waits)) {
 		struct tfc__member_wait *wait = tfc__container_of(waits.next,
 								  struct tfc__member_wait, link);
+		struct tfc__rpc *rpc = tfc__node_peer_rpc(peer);
 		tfc__list_remove(&wait->link);
-		wait->fn(wait, tfc__node_peer_rpc(peer));
+		wait->fn(wait, rpc, rpc ? NULL : why);
 	}
 }
 
@@ -371,17 +399,21 @@ static void on_idle_end(void *user, int code, const msgpack_object *result, cons
 {
 	struct tfc__node_peer *peer = user;
 	struct tfc__peers *peers = peer->peers;
+	const struct tfc__rpc *rpc = tfc__peer_rpc(peer->dialed);
 	peer->idle_call = NULL;
 	if (code == TFC_ELOST)
 		return;
-	if (code < 0 || tfc__node_peer_is_needed(peer) ||
-	    tfc__rpc_open_calls(tfc__peer_rpc(peer->dialed))) {
+	/* What was sent after node.idle may not have arrived. */
+	if (code < 0 || tfc__node_peer_is_needed(peer) || tfc__rpc_open_calls(rpc) ||
+	    tfc__rpc_sent(rpc) != peer->idle_sent) {
 		tfc__timer_set(&peer->idle, tfc__now() + IDLE);
 		return;
 	}
 	tfc__peers_enter(peers);
 	tfc__node_peer_hang_up(peer);
 	peer->is_up = false;
+	free(peer->address); /* the member may have another one by now */
+	peer->address = NULL;
 	tfc__node_peer_report(peer, false);
 	tfc__peers_exit(peers);
 }
@@ -391,19 +423,18 @@ void tfc__node_peer_on_idle(struct tfc__timer *timer)
 {
 	struct tfc__node_peer *peer = tfc__container_of(timer, struct tfc__node_peer, idle);
 	struct tfc__rpc *rpc = tfc__peer_rpc(peer->dialed);
-	struct tfc__rpc_options call = {
+	const struct tfc__rpc_options call = {
 		.method = "node.idle",
 		.timeout_ms = HELLO_MS,
 		.end = on_idle_end,
 		.user = peer,
 	};
-	uint64_t received = tfc__rpc_received(rpc);
 	bool is_used = tfc__node_peer_is_needed(peer) || tfc__rpc_open_calls(rpc) ||
-		       received != peer->idle_received;
-	peer->idle_received = received;
-	if (!is_used && tfc__rpc_call(rpc, &call, NULL, &peer->idle_call) == TFC_OK)
-		return;
-	tfc__timer_set(timer, tfc__now() + IDLE);
+		       tfc__rpc_sent(rpc) != peer->idle_sent;
+	int code = is_used ? TFC_OK : tfc__rpc_call(rpc, &call, NULL, &peer->idle_call);
+	peer->idle_sent = tfc__rpc_sent(rpc);
+	if (is_used || code < 0)
+		tfc__timer_set(timer, tfc__now() + IDLE);
 }
 
 /* ---- probes */

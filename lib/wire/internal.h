@@ -60,6 +60,7 @@ struct tfc__rpc {
 	struct tfc__work room_work;
 	size_t feeding;    /* bytes of the message being handled */
 	uint64_t received; /* number of messages */
+	uint64_t sent;     /* likewise */
 	struct tfc__work break_work;
 	tfc_error error; /* the reason for is_broken or is_closed */
 	tfc_op life;     /* frees the connection with the context */

@@ -131,6 +131,7 @@ int tfc__rpc_send(struct tfc__rpc *rpc, struct tfc__buf *message, tfc_error *err
 	bool is_closed = rpc->is_closed || rpc->is_broken || tfc__ctx_is_ending(rpc->ctx);
 	if (code == TFC_OK && is_closed)
 		code = tfc__fail(error, TFC_ELOST, "wire", 0, "connection closed");
+	rpc->sent += code == TFC_OK;
 	if (code == TFC_OK)
 		rpc->ops->send(rpc->user, message);
 	else
@@ -392,6 +393,11 @@ bool tfc__rpc_is_closed(const struct tfc__rpc *rpc)
 uint64_t tfc__rpc_received(const struct tfc__rpc *rpc)
 {
 	return rpc->received;
+}
+
+uint64_t tfc__rpc_sent(const struct tfc__rpc *rpc)
+{
+	return rpc->sent;
 }
 
 uint32_t tfc__rpc_open_calls(const struct tfc__rpc *rpc)

@@ -178,6 +178,9 @@ uint32_t tfc__rpc_peer_version(const struct tfc__rpc *rpc);
 /* The number of messages that were received: if it grows, the other end is alive. */
 uint64_t tfc__rpc_received(const struct tfc__rpc *rpc);
 
+/* The number of messages that were sent: if it does not grow, the connection is not used. */
+uint64_t tfc__rpc_sent(const struct tfc__rpc *rpc);
+
 /* In a callback of a call or request: whether the connection is closed. An error with which a call
  * ends is then not a response. */
 bool tfc__rpc_is_closed(const struct tfc__rpc *rpc);

@@ -27,6 +27,7 @@ VICTIMS = 5
 SECONDS_BETWEEN_VICTIMS = 3
 SECONDS_AFTER_STALL = 30
 SECONDS_OF_START = 5  # what follows a join is over then
+SECONDS_UNTIL_IDLE = 25  # connections that nothing uses are closed by then
 PATIENCE = 60  # seconds, for all members to know of one, or of each other
 OURS, LAN, LOCAL, ENCRYPTED = "ours", "LAN", "Local", f"LAN, encrypted, each {PROBE_MS} ms"
 
@@ -218,6 +219,7 @@ class Gossip(Cluster):
                 self.bench_fleets(count, (5, 10, 20) if self.is_full else (20,))
             self.bench_joins(100, 5 if self.is_full else 3)
         self.bench_partner(7)
+        self.bench_memory(100, 1000)
 
     def fleet(self, stack, kind, count, loss=0):
         command = self.peers.get(kind)
@@ -306,8 +308,8 @@ class Gossip(Cluster):
             for fleet, theirs in others:
                 quotient_99 = percentile(ours, .99) / percentile(theirs, .99)
                 has_goal = what == "silent" and fleet.kind == LAN
-                self.table.add(f"1 of {fleet.count} {what}{with_loss(loss)}: known to all others, "
-                               "p50 / p99 / longest", three(ours),
+                self.table.add(f"1 of {fleet.count} idle members {what}{with_loss(loss)}: known to "
+                               "all others, p50 / p99 / longest", three(ours),
                                f"memberlist {fleet.kind} {three(theirs)}", f"{quotient_99:.2f}x",
                                "p99 <= 0.6x" if has_goal else "-",
                                quotient_99 <= 0.6 if has_goal else None)
@@ -351,6 +353,45 @@ class Gossip(Cluster):
                 wait_until_ended(below)
         self.table.add("a node is killed: known to the node whose task it ran",
                        spread(took, "ms"), "-", "-", "<= 100 ms", max(took) <= 100)
+
+
+    def bench_memory(self, few, many):
+        """An idle node: what it holds for each other member, and its connections."""
+        say(f"a node and {few}, and {many} other members")
+        held, connections = {}, []
+        for count in (few, many):
+            with self.network() as (within, _), self.nodes(1, within, has_gossip=True) as (reach, (node,)), \
+                    tempfile.TemporaryDirectory() as state, \
+                    background([*within, os.path.join(self.bin, "members"), reach[-1], state, str(count), "20000",
+                                "7500"]):
+                alive = set()
+                await_line(node, lambda event: event.get("state") == "alive" and
+                           (alive.add(event["name"]) or len(alive) == count))
+                time.sleep(SECONDS_UNTIL_IDLE)
+                held[count] = private_bytes(node.pid)
+                connections = [count_connections(node.pid) for _ in range(50) if not time.sleep(.2)]
+        self.table.add(f"idle node, memory held for each of {many} members",
+                       f"{(held[many] - held[few]) / (many - few):.0f} B",
+                       f"{held[many] / 1024:.0f} KiB of private memory in all", "-", "-", None)
+        self.table.add(f"idle node, connections to {many} members", str(statistics.median(connections)),
+                       f"{max(connections)} at most, during an exchange of all members", "-", "0",
+                       statistics.median(connections) == 0)
+
+
+def private_bytes(pid):
+    with open(f"/proc/{pid}/smaps_rollup") as file:
+        return sum(1024 * int(line.split()[1]) for line in file if line.startswith("Private_"))
+
+
+def count_connections(pid):
+    """Established TCP connections of a process."""
+    inodes = set()
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            inodes.add(os.readlink(f"/proc/{pid}/fd/{descriptor}"))
+    with open(f"/proc/{pid}/net/tcp") as table:
+        rows = [line.split() for line in list(table)[1:]]
+    return sum(row[3] == "01" and f"socket:[{row[9]}]" in inodes for row in rows)
 
 
 def wait_until_ended(pids):

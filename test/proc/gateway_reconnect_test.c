@@ -61,14 +61,14 @@ static bool next(void *user, struct tfc__gateway_member *member)
 {
 	bool is_first = !member->place;
 	member->name = "home";
-	member->rpc = home.is_unreachable ? NULL : home.pair.ends[0].rpc;
 	member->place = &home;
-	return is_first && (member->rpc || home.is_unreachable);
+	return is_first && (home.pair.ends[0].rpc || home.is_unreachable);
 }
 
-static bool connect_to(void *user, const char *node, struct tfc__member_wait *wait)
+static void connect_to(void *user, const char *node, struct tfc__member_wait *wait)
 {
-	return false;
+	static const tfc_error why = {.code = TFC_ELOST, .text = "no connection"};
+	wait->fn(wait, home.is_unreachable ? NULL : home.pair.ends[0].rpc, &why);
 }
 
 static const struct tfc__gateway_members_ops members = {.next = next, .connect = connect_to};

@@ -1,5 +1,6 @@
 """tfc_run node --gossip: nodes that find each other through any one of them; keys; and bad input."""
 import contextlib
+import datetime
 import json
 import os
 import pathlib
@@ -235,6 +236,32 @@ class ConnectionTest(GossipTest):
         killed = time.monotonic()
         self.await_state(runs[0], "b", "down")
         self.assertLess(time.monotonic() - killed, 0.5)
+        job.process.kill()
+        job.end()
+
+    def test_the_task_of_a_killed_node_starts_at_once_on_a_node_without_a_connection(self):
+        """The maintainer of its job has no other traffic."""
+        nodes = {"a": self.node("a")}
+        for name in "bc":
+            nodes[name] = self.node(name, "--join", self.host_port("a"), "--label", "role=work")
+        self.await_alive(*nodes.values())
+        self.await_idle(nodes.values())
+        job = self.start_bare("start", "--gateway", f"unix:{self.dir}/state-a/node.sock", "--framework", "none", "--json",
+                              "--label", "role=work", "--restart-on", "failure", "--", "sleep", "1000")
+        self.until(job, lambda: '"state":"ready"' in job.out.decode())
+        first = next(event for event in job.events() if event.get("state") == "ready")
+        spare = nodes[{"b": "c", "c": "b"}[first["node"]]]
+        self.await_idle([spare])
+        self.assertGreater(self.connections(nodes["a"]), 0)
+        nodes[first["node"]].process.kill()
+        killed = time.time()
+        self.until(job, lambda: job.out.decode().count('"state":"ready"') == 2)
+        again = [event for event in job.events() if event["event"] == "task" and event["attempt"] == 2]
+        self.assertEqual([event["state"] for event in again], ["starting", "ready"])
+        self.assertEqual(again[1]["node"], spare.name)
+        self.assertLess(datetime.datetime.fromisoformat(again[0]["time"]).timestamp() - killed, 0.3)
+        self.assertIn("its guard has ended the job's tasks there",
+                      next(event["text"] for event in job.events() if event.get("state") == "lost"))
         job.process.kill()
         job.end()
 
