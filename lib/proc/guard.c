@@ -150,12 +150,12 @@ void tfc__guard_died(struct tfc__guard *guard)
 	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
 	guard->is_dead = true;
 	guards->early_ends += !guard->is_known;
-	if (guard->pidfd.fd < 0)
-		tfc__guard_kill(guard); /* opens a pidfd, to reap it */
+	/* It may be alive, if only the socket has failed, and it must not publish the last will. */
+	tfc__guard_kill(guard);
 	if (guards->current == guard)
 		guards->current = NULL;
 	tfc__list_append(&guards->dead, &guard->link);
-	guard_close_io(&guard->socket); /* a guard that is still alive sees this end */
+	guard_close_io(&guard->socket);
 	tfc__timer_cancel(&guard->heartbeat);
 	tfc__guard_drop_queue(guard);
 	tfc__guard_unpark(&guard->parked);

@@ -65,7 +65,7 @@ struct tfc__guard {
 	bool are_shims_ended; /* it is dead, and none of its shims is left */
 	struct tfc__io socket;
 	struct tfc__io pidfd;      /* opened by the guard itself, so it names the guard for certain;
-				      opened by the host only to kill a guard that has sent no hello */
+				      opened by the host only to kill a guard that has sent none */
 	struct tfc__io lifeline;   /* read end; watched once the guard is dead */
 	uint64_t longest_grace_ms; /* of all processes that it was to start */
 	struct tfc__timer patience;  /* waits for the shims of a dead guard */
@@ -107,8 +107,7 @@ struct tfc__guards {
 	struct tfc__link dead;
 	uint64_t last_number;
 	struct tfc__will *will; /* NULL: none */
-	/* a dead guard's shims were given up before their end was seen: there is no will any more
-	 */
+	/* the end of a dead guard's shims was not observed; no further will is committed */
 	bool has_unseen_end;
 };
 int tfc__guards_get(tfc_ctx *ctx, struct tfc__guards **ret_guards);
@@ -154,7 +153,10 @@ void tfc__guard_flush(struct tfc__guard *guard);
 void tfc__guard_drop_queue(struct tfc__guard *guard);
 void tfc__guard_unpark(struct tfc__link *parked); /* schedules the works */
 
-/* The guard is dead: its processes and ports are notified, in dispatch. */
+/*
+ * The guard is dead, or is killed here, before another one can be started: its processes and ports
+ * are notified, in dispatch.
+ */
 void tfc__guard_died(struct tfc__guard *guard);
 /* The kernel closes an exiting guard's socket before the ports that the guard holds. */
 bool tfc__guard_is_exiting(const struct tfc__guard *guard);

@@ -118,6 +118,5 @@ void tfc__guard_fail(struct tfc__guard *guard, const char *why)
 {
 	tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "the guard (process %d) %s; killing it",
 		 (int)guard->pid, why);
-	tfc__guard_kill(guard);
 	tfc__guard_died(guard);
 }

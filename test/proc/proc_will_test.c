@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -441,6 +442,44 @@ static void a_later_guard_knows_nothing_of_earlier_tasks(void **state)
 	heirs_end(&heirs);
 }
 
+#define LATE_GRACE_MS (NEVER_MS + 1500)
+
+/* Reading from the guard's socket fails, as it does without memory; the host takes the guard for
+ * dead. The next one starts a task, and the host dies while the tasks of the first would end. */
+static void die_under_a_guard_that_took_the_place_of_a_living_one(struct proc_run *run,
+								  const struct family *family)
+{
+	static struct proc_task late;
+	char *argv[] = {(char *)proc_task_program(),    (char *)"deaf", (char *)"daemon",
+			(char *)proc_path(run, "late"), (char *)"wait", NULL};
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	const struct tfc__guards *guards = tfc__ctx_slot(run->ctx, TFC__SLOT_GUARDS);
+	struct tfc__guard *first = guards->current;
+	int zero = open("/dev/null", O_RDWR);
+	dup2(zero, first->socket.fd);
+	close(zero);
+	tfc__guard_receive(first);
+	options.argv = (const char *const *)argv;
+	options.grace_ms = LATE_GRACE_MS;
+	proc_start_with(run, &late, &options);
+	proc_await_start(run, &late);
+	proc_await_number(proc_path(run, "late"));
+	raise(SIGKILL);
+}
+
+static void a_guard_that_was_taken_for_dead_publishes_nothing(void **state)
+{
+	struct heirs heirs;
+	heirs_begin(&heirs);
+	start_host(&heirs, die_under_a_guard_that_took_the_place_of_a_living_one, false);
+	pid_t late = (pid_t)proc_await_number(proc_path(&heirs.run, "late"));
+	assert_int_equal(accept_within(&heirs, NEVER_MS), -1);
+	assert_true(proc_is_alive(late));
+	assert_not_published(&heirs);
+	assert_true(proc_await_gone(late, PATIENCE_MS));
+	heirs_end(&heirs);
+}
+
 static void a_will_is_withdrawn_until_the_shims_of_a_dead_guard_are_gone(void **state)
 {
 	const struct tfc__will_address nowhere = {.port = 0};
@@ -493,6 +532,7 @@ int main(void)
 		cmocka_unit_test(host_and_guard_that_die_together_leave_no_will),
 		cmocka_unit_test(a_context_that_is_freed_leaves_no_will),
 		cmocka_unit_test(a_later_guard_knows_nothing_of_earlier_tasks),
+		cmocka_unit_test(a_guard_that_was_taken_for_dead_publishes_nothing),
 		cmocka_unit_test(a_will_is_withdrawn_until_the_shims_of_a_dead_guard_are_gone),
 	};
 	return cmocka_run_group_tests_name("proc_will", tests, NULL, NULL);
