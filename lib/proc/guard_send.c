@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -58,10 +59,13 @@ static int guard_send_outgoing(const struct tfc__guard *guard, const struct tfc_
 	return error;
 }
 
+/* Launches contain the values of secret variables, and a will its secret. */
 static void outgoing_fini(struct tfc__outgoing *outgoing)
 {
 	if (outgoing->fd >= 0)
 		close(outgoing->fd);
+	if (outgoing->data)
+		sodium_memzero(outgoing->data, outgoing->len);
 	free(outgoing->data);
 	free(outgoing->memory);
 }

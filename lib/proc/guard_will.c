@@ -79,9 +79,8 @@ static void will_send_addresses(const struct tfc__will *will, struct tfc__guard 
 	const struct tfc__command command = {.kind = TFC__MSG_WILL_TO,
 					     .value = will->address_count};
 	void *copy = malloc(size + 1);
-	if (!copy)
-		return; /* the guard sends the will to fewer addresses, and the lease is waited for
-			 */
+	if (!copy) /* the guard sends the will to fewer addresses, and others wait for the lease */
+		return;
 	memcpy(copy, will->addresses, size);
 	tfc__guard_send(guard, &command, -1, copy, size);
 }
@@ -91,16 +90,18 @@ static bool will_give(struct tfc__will *will, struct tfc__guard *guard)
 {
 	const struct tfc__command command = {.kind = TFC__MSG_WILL};
 	struct tfc__will_text *text = malloc(sizeof(*text));
+	struct tfc__will_key key;
 	if (!text)
 		return false;
 	memcpy(text->message, will->message, sizeof(text->message));
 	write_u64(text->message + AT_GUARD, guard->number);
 	randombytes_buf(text->message + AT_SECRET, SECRET);
 	tfc__will_ack(text->message, text->ack);
-	tfc__will_key_of(text->message, &will->key);
-	will->guard = guard->number;
+	tfc__will_key_of(text->message, &key);
 	if (tfc__guard_send(guard, &command, -1, text, sizeof(*text)) < 0)
 		return false;
+	will->key = key;
+	will->guard = guard->number;
 	will_send_addresses(will, guard);
 	return true;
 }

@@ -66,7 +66,7 @@ struct tfc__will_options {
 };
 
 /*
- * A context has one will at most; the guard of a later one's node publishes none. Close it before
+ * Only the first will of a context is published; later ones are never committed. Close it before
  * the context is freed. TFC_ENOMEM.
  */
 int tfc__will_open(tfc_ctx *ctx, const struct tfc__will_options *options,

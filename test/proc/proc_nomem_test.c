@@ -20,6 +20,7 @@
 #include "leaks.h"
 #include "port/port.h"
 #include "proc/guard.h"
+#include "proc/will.h"
 #include "proc_run.h"
 
 #define PATIENCE (30 * TFC__SECOND)
@@ -276,6 +277,34 @@ static void what_waits_for_a_guard_ends_with_it(void **state)
 	}
 }
 
+static void a_will_that_no_guard_has_is_not_promised(void **state)
+{
+	const struct tfc__will_options options = {.incarnation = 7};
+	struct proc_run run;
+	struct proc_task task;
+	struct tfc__will *will;
+	struct tfc__will_key key;
+	proc_run_begin(&run);
+	proc_start(&run, &task, NULL, "wait", NULL);
+	proc_await_start(&run, &task);
+	assert_int_equal(tfc__will_open(run.ctx, &options, &will), TFC_OK);
+	pid_t guard = tfc__guard_pid(run.ctx);
+	proc_stop(guard);
+	fill_socket(&run, &task);
+	failing_begin(1, true); /* the message; not the struct with which it waits in the queue */
+	assert_false(tfc__will_commit(will, &key));
+	failing_arm(1, true);
+	assert_false(tfc__will_commit(will, &key));
+	failing_end();
+	assert_true(tfc__will_commit(will, &key));
+	assert_int_equal(kill(guard, SIGCONT), 0);
+	assert_int_equal(tfc_process_stop(task.process, 1000), TFC_OK);
+	proc_await_end(&run, &task);
+	proc_close(&task);
+	tfc__will_close(will);
+	proc_run_end(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -283,6 +312,7 @@ int main(void)
 		cmocka_unit_test(a_lease_begins_or_is_refused),
 		cmocka_unit_test(no_stop_is_lost_on_a_guard_that_does_not_read),
 		cmocka_unit_test(what_waits_for_a_guard_ends_with_it),
+		cmocka_unit_test(a_will_that_no_guard_has_is_not_promised),
 	};
 	return cmocka_run_group_tests_name("proc_nomem", tests, NULL, NULL);
 }

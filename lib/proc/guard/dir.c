@@ -95,8 +95,10 @@ void dir_release(const int locks[TFC__LOCKS])
 /* Before the removal, so that the next incarnation does not wait for it. */
 void dir_unlock_all(struct guard *guard)
 {
-	for (uint32_t i = 0; i < guard->dir_count; i++)
+	for (uint32_t i = 0; i < guard->dir_count; i++) {
 		dir_close_fd(guard->dirs[i].guard_lock);
+		guard->dirs[i].guard_lock = -1;
+	}
 }
 
 void dir_remove_all(struct guard *guard)

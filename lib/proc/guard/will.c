@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,9 +60,11 @@ static bool will_host_is_dead(void)
 static bool will_is_alone(const struct guard *guard)
 {
 	struct pollfd signals = {.fd = guard->signals, .events = POLLIN};
+	struct signalfd_siginfo info;
 	uint64_t until = tfc__boot_time() + EVIDENCE_MS * TFC__MS;
 	do {
 		pid_t pid;
+		(void)!read(guard->signals, &info, sizeof(info)); /* else poll would not wait */
 		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
 			;
 		if (pid < 0)
