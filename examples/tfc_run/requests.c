@@ -81,8 +81,12 @@ static char *resolve_job_id(struct client *client, const char *job)
 {
 	char *id = NULL;
 	struct response response = {.handle = copy_job_id, .user = &id};
-	if (strlen(job) == 16 && strspn(job, "0123456789abcdef") == 16)
-		return strdup(job);
+	if (strlen(job) == 16 && strspn(job, "0123456789abcdef") == 16) {
+		id = strdup(job);
+		if (!id)
+			die_without_memory();
+		return id;
+	}
 	int begun = tfc_gateway_describe(client->gateway, job, NULL, client_on_reply, &response,
 					 NULL);
 	client_await(client, begun, &response);

@@ -6,7 +6,7 @@
 struct line {
 	uint64_t number;
 	tfc_event event; /* owns its strings, in `bytes` */
-	char *bytes;     /* data, then the cursor and its NUL */
+	char *bytes;     /* data, then cursor and text with their NULs */
 };
 
 struct tail_task {
@@ -61,21 +61,38 @@ void tail_add(struct tail *tail, const tfc_event *event)
 {
 	struct tail_task *task = tail_find_task(tail, event);
 	struct line *line = &task->ring[task->added % tail->limit];
-	bool is_output = event->kind == TFC_EVENT_OUTPUT;
-	size_t len = is_output ? event->data_len : 0, cursor_len = strlen(event->cursor);
+	size_t len = event->kind == TFC_EVENT_OUTPUT ? event->data_len : 0;
+	size_t cursor_size = strlen(event->cursor) + 1, text_size = strlen(event->text) + 1;
 	free(line->bytes);
-	line->bytes = malloc(len + cursor_len + 1);
+	line->bytes = malloc(len + cursor_size + text_size);
 	if (!line->bytes)
 		die_without_memory();
 	memcpy(line->bytes, event->data, len);
-	memcpy(line->bytes + len, event->cursor, cursor_len + 1);
+	memcpy(line->bytes + len, event->cursor, cursor_size);
+	memcpy(line->bytes + len + cursor_size, event->text, text_size);
 	line->number = tail->number++;
-	line->event = *event;
-	line->event.data = line->bytes;
-	line->event.cursor = line->bytes + len;
-	line->event.job = line->event.name = line->event.node = "";
-	line->event.address = line->event.text = "";
-	line->event.task_type = NULL; /* set when shown: the array of tasks may move */
+	line->event = (tfc_event){
+		.size = sizeof(line->event),
+		.kind = event->kind,
+		.time_ns = event->time_ns,
+		.epoch = event->epoch,
+		.job = "",
+		.name = "",
+		.job_state = event->job_state,
+		.generation = event->generation,
+		.cursor = line->bytes + len,
+		.task_type = NULL, /* tail_each sets it: the array of tasks may move */
+		.task_index = event->task_index,
+		.attempt = event->attempt,
+		.node = "",
+		.address = "",
+		.text = line->bytes + len + cursor_size,
+		.data = line->bytes,
+		.data_len = event->data_len,
+		.stream = event->stream,
+		.is_partial = event->is_partial,
+		.error_line = "",
+	};
 	task->added++;
 }
 

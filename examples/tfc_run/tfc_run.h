@@ -23,9 +23,16 @@ int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
  */
 char *printable(const char *text, const char *keep);
 
+/* Returns the length of the well-formed UTF-8 sequence (RFC 3629) at the start of a text, and its
+ * code point; 0 if there is none. */
+size_t read_utf8(const char *text, uint32_t *ret_code);
+
+/* C0, DEL, C1, and the characters with Unicode's property Bidi_Control. */
+bool is_control(uint32_t code);
+
 /* A message as one printable line, in which the library's option names (key_file) are replaced by
- * those of the command line (--key), and which says what to do if no node runs. The caller frees
- * it. */
+ * those of the command line (--key), except in quotation marks, and which says what to do if no
+ * node runs. The caller frees it. */
 char *message_line(const char *text);
 
 /* The bytes of the text, which is UTF-8, that fit in so many columns of a terminal. */

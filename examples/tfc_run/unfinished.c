@@ -9,7 +9,7 @@
 struct unfinished_line {
 	size_t task;
 	uint32_t stream;
-	char *text; /* with its prefix */
+	char *text; /* with its prefix; terminated, and may contain NULs */
 	size_t len;
 };
 
@@ -42,6 +42,7 @@ void unfinished_set(struct unfinished *unfinished, size_t task, const char *pref
 		die_without_memory();
 	memcpy(line->text, prefix, prefix_len);
 	memcpy(line->text + prefix_len, event->data, event->data_len);
+	line->text[line->len] = '\0';
 	unfinished->is_changed = true;
 }
 
@@ -79,21 +80,49 @@ static size_t color_len(const char *text, size_t len)
 	return at < len && text[at] == 'm' ? at + 1 : 0;
 }
 
-/* Characters that would move the cursor are left out. */
+enum part { COLOR, CHARACTER, OMITTED };
+
+/* Returns the length of what is at the start of the text. Bytes that are not UTF-8 and characters
+ * that would move the cursor are omitted. */
+static size_t part_read(const char *text, size_t len, enum part *ret_part)
+{
+	uint32_t code;
+	size_t color = color_len(text, len), character = color ? 0 : read_utf8(text, &code);
+	*ret_part = color ? COLOR : character && !is_control(code) ? CHARACTER : OMITTED;
+	return color ? color : character ? character : 1;
+}
+
+/* The bytes of characters that fit. */
+static size_t line_room(const struct unfinished_line *line, size_t columns)
+{
+	enum part part;
+	char *plain = malloc(line->len + 1), *end = plain;
+	if (!plain)
+		die_without_memory();
+	for (size_t at = 0, len; at < line->len; at += len) {
+		len = part_read(line->text + at, line->len - at, &part);
+		if (part == CHARACTER)
+			end = mempcpy(end, line->text + at, len);
+	}
+	*end = '\0';
+	size_t room = fitting_len(plain, columns);
+	free(plain);
+	return room;
+}
+
 static void unfinished_draw_line(const struct unfinished_line *line, struct stream *to,
 				 size_t columns)
 {
-	const char *text = line->text;
-	size_t drawn = 0;
+	enum part part;
+	size_t room = line_room(line, columns);
 	for (size_t at = 0, len; at < line->len; at += len) {
-		unsigned char c = (unsigned char)text[at];
-		size_t color = color_len(text + at, line->len - at);
-		bool is_control = c < ' ' || c == 0x7f, is_continuation = (c & 0xc0) == 0x80;
-		len = color ? color : 1;
-		if (!color && !is_control && !is_continuation && ++drawn > columns)
+		len = part_read(line->text + at, line->len - at, &part);
+		if (part == CHARACTER && len > room)
 			break;
-		if (color || !is_control)
-			stream_add(to, text + at, len);
+		if (part == CHARACTER)
+			room -= len;
+		if (part != OMITTED)
+			stream_add(to, line->text + at, len);
 	}
 	stream_print(to, "\033[0m\n");
 }

@@ -12,9 +12,7 @@
 
 #include "tfc_run.h"
 
-/* Returns the length of the well-formed UTF-8 sequence (RFC 3629) at the start of a text, and its
- * code point; 0 if there is none. */
-static size_t read_utf8(const char *text, uint32_t *ret_code)
+size_t read_utf8(const char *text, uint32_t *ret_code)
 {
 	const unsigned char *s = (const unsigned char *)text;
 	size_t len = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
@@ -30,8 +28,7 @@ static size_t read_utf8(const char *text, uint32_t *ret_code)
 	return is_wrong ? 0 : len;
 }
 
-/* C0, DEL, C1, and the characters with Unicode's property Bidi_Control. */
-static bool is_control(uint32_t code)
+bool is_control(uint32_t code)
 {
 	return code < 0x20 || (code >= 0x7F && code <= 0x9F) || code == 0x061C || code == 0x200E ||
 	       code == 0x200F || (code >= 0x202A && code <= 0x202E) ||
@@ -77,12 +74,15 @@ char *printable(const char *text, const char *keep)
 
 char *message_line(const char *text)
 {
+	/* As the library's messages contain them; a job or a file may have the name of an option.
+	 */
 	static const struct {
-		const char *name, *flag;
+		const char *text, *replacement;
 	} options[] = {
-		{"key_file", "--key"},
-		{"submit_user", "--submit-user"},
-		{"pass_env", "--pass-env"},
+		{"set key_file ", "set --key "},
+		{"(key_file)", "(--key)"},
+		{"set its option submit_user", "set its option --submit-user"},
+		{"(pass_env)", "(--pass-env)"},
 		{"(advertise)", "(--advertise)"},
 	};
 	static const char no_node[] =
@@ -95,15 +95,18 @@ char *message_line(const char *text)
 	if (!line)
 		die_without_memory();
 	to = line;
+	bool is_quoted = false;
 	for (const char *at = plain; *at;) {
 		size_t i = 0, count = sizeof(options) / sizeof(options[0]);
-		while (i < count && strncmp(at, options[i].name, strlen(options[i].name)) != 0)
+		is_quoted ^= *at == '"';
+		while (i < count && strncmp(at, options[i].text, strlen(options[i].text)) != 0)
 			i++;
-		if (i < count)
-			to = stpcpy(to, options[i].flag);
-		else
-			*to++ = *at;
-		at += i < count ? strlen(options[i].name) : 1;
+		if (i < count && !is_quoted) {
+			to = stpcpy(to, options[i].replacement);
+			at += strlen(options[i].text);
+		} else {
+			*to++ = *at++;
+		}
 	}
 	stpcpy(to, is_no_node ? no_node : "");
 	free(plain);
