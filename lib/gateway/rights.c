@@ -66,13 +66,30 @@ void tfc__rights_write_submitter(const struct tfc__peer_id *requester,
 		snprintf(as, TFC__SUBMITTER_AS_SIZE, "%s", tfc__key_role_name(requester->role));
 }
 
+/* Returns what follows the number; NULL if there is none below UINT32_MAX, which means "no id". */
+static const char *read_id(const char *text, uint32_t *ret_id)
+{
+	uint64_t id = 0;
+	const char *at = text;
+	for (; *at >= '0' && *at <= '9' && id < UINT32_MAX; at++)
+		id = id * 10 + (uint64_t)(*at - '0');
+	*ret_id = (uint32_t)id;
+	return at > text && id < UINT32_MAX ? at : NULL;
+}
+
+static bool read_user(const char *as, uint32_t *ret_uid, uint32_t *ret_gid)
+{
+	const char *at = read_id(as, ret_uid);
+	at = at && *at == ':' ? read_id(at + 1, ret_gid) : NULL;
+	return at && !*at;
+}
+
 int tfc__rights_submitter(const char *as, struct tfc__peer_id *requester, tfc_error *error)
 {
-	unsigned uid, gid;
-	char more;
+	uint32_t uid, gid;
 	requester->uid = requester->gid = UINT32_MAX;
 	requester->pid = 0;
-	if (sscanf(as, "%u:%u%c", &uid, &gid, &more) == 2) {
+	if (read_user(as, &uid, &gid)) {
 		requester->uid = uid;
 		requester->gid = gid;
 		requester->role = uid == 0 || uid == geteuid() ? TFC__KEY_NODE : TFC__KEY_SUBMIT;

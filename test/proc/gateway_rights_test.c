@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "gateway/rights.h"
 #include "node_run.h"
 #include "served.h"
 
@@ -201,6 +202,49 @@ static void read_keys_never_see_environments(void **state)
 	node_run_end(&run);
 }
 
+static int read_submitter(const char *as, struct tfc__peer_id *ret_requester)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	int code = tfc__rights_submitter(as, ret_requester, &error);
+	assert_true((code == TFC_OK) == !strstr(error.text, "invalid submitter"));
+	return code;
+}
+
+static void a_submitter_is_a_role_or_two_numbers(void **state)
+{
+	static const char *const invalid[] = {
+		"",
+		"-1:-1",
+		" +4 : 5",
+		"+4:5",
+		"4: 5",
+		"4",
+		"4:",
+		":5",
+		"4:5 ",
+		"4:5:6",
+		"4294967295:5",
+		"5:4294967295",
+		"4294967296:5",
+		"0x4:5",
+		"99999999999999999999999:5",
+		"read",
+	};
+	struct tfc__peer_id requester;
+	for (size_t i = 0; i < sizeof(invalid) / sizeof(invalid[0]); i++)
+		assert_int_equal(read_submitter(invalid[i], &requester), TFC_EINVAL);
+	assert_int_equal(read_submitter("4294967294:5", &requester), TFC_OK);
+	assert_int_equal(requester.uid, UINT32_MAX - 1);
+	assert_int_equal(requester.gid, 5);
+	assert_int_equal(requester.role, TFC__KEY_SUBMIT);
+	assert_int_equal(read_submitter("0:0", &requester), TFC_OK);
+	assert_int_equal(requester.uid, 0);
+	assert_int_equal(requester.role, TFC__KEY_NODE);
+	assert_int_equal(read_submitter("submit", &requester), TFC_OK);
+	assert_int_equal(requester.uid, UINT32_MAX);
+	assert_int_equal(requester.role, TFC__KEY_SUBMIT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,6 +252,7 @@ int main(void)
 		cmocka_unit_test(tasks_run_as_who_submitted),
 		cmocka_unit_test(each_key_may_what_its_role_says),
 		cmocka_unit_test(read_keys_never_see_environments),
+		cmocka_unit_test(a_submitter_is_a_role_or_two_numbers),
 	};
 	return cmocka_run_group_tests_name("gateway_rights", tests, NULL, NULL);
 }
