@@ -145,7 +145,7 @@ static int find_home(struct tfc__forwarder *forwarder, const struct tfc__request
 	if (tfc__request_params_brings_bundle(params))
 		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0,
 				 "a bundle must be sent directly to the node that the submit names "
-				 "as its home; open a gateway at the address of node %.60s",
+				 "as its home; use the address of node %.60s as the gateway",
 				 name);
 	*ret_name = name;
 	return TFC_OK;

@@ -55,7 +55,7 @@ static void directory_call_cancel(struct tfc__request *request)
 
 static struct directory_call *directory_call_begin(struct tfc__request *request)
 {
-	struct directory_call *call = calloc(1, sizeof(*call));
+	struct directory_call *call = malloc(sizeof(*call));
 	if (!call)
 		return NULL;
 	*call = (struct directory_call){.callback = {.fn = directory_call_on_end},
@@ -143,25 +143,29 @@ static int local_gateway_jobs(struct tfc__directory *directory, struct tfc__requ
 			      uint32_t *ret_count)
 {
 	uint32_t count = 0;
+	int code = tfc__request_reserve(request, 0);
 	TFC__LIST_EACH (link, tfc__directory_records(directory)) {
 		struct tfc__job_summary summary;
+		if (code < 0)
+			return code;
 		tfc__summarize(tfc__container_of(link, struct tfc__record, link), &summary);
 		tfc__job_write(&request->text, &summary.info);
 		count++;
-		int code = tfc__request_reserve(request, 0);
-		if (code < 0)
-			return code;
+		code = tfc__request_reserve(request, 0);
 	}
 	TFC__LIST_EACH (link, tfc__directory_damaged(directory)) {
+		if (code < 0)
+			return code;
 		tfc_job_info damaged;
 		tfc__summarize_damaged(directory,
 				       tfc__container_of(link, struct tfc__damaged, link),
 				       &damaged);
 		tfc__job_write(&request->text, &damaged);
 		count++;
+		code = tfc__request_reserve(request, 0);
 	}
 	*ret_count = count;
-	return tfc__request_reserve(request, 0);
+	return code;
 }
 
 static int add_tf_config(const struct tfc__record *record, const tfc_spec *spec,

@@ -20,9 +20,12 @@
 #define RETRIES 20        /* then the end of an attempt is reported without the remaining output */
 #define LINES_PER_TASK 64 /* before the next task's turn: opening a log is expensive */
 #define LINES_AT_ONCE 64  /* lines for another process that count as one event of a turn */
-#define LOST_PATIENCE (10 * TFC__SECOND) /* for an unreachable node */
-#define GONE_PATIENCE \
-	TFC__SECOND /* ... that was lost with the attempt, or of one that ended earlier */
+/*
+ * How long the end of an attempt waits for an unreachable node, which has its output: of an attempt
+ * that has just ended by itself, and of one that was lost with the node or ended earlier.
+ */
+#define LOST_PATIENCE (10 * TFC__SECOND)
+#define GONE_PATIENCE TFC__SECOND
 
 static struct local_sub *local_sub_of(tfc_sub *sub)
 {
@@ -301,7 +304,7 @@ static int report_next_line(struct local_sub *sub)
 	return 1;
 }
 
-/* Reports one event at most; or has done what is as expensive. 0: there is nothing now. */
+/* Reports one event, or does something else that is as expensive. 0: there is nothing to do now. */
 static int local_sub_report_one(struct local_sub *sub)
 {
 	sub->now.event.kind = 0;

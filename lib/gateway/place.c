@@ -272,7 +272,7 @@ const char *tfc__place_text(struct tfc__place *place)
 	return text->is_failed ? "" : text->data;
 }
 
-/* "_TASK.PIECE"; tasks in ascending order, all below `end`. */
+/* "_TASK.CURSOR"; tasks in ascending order, all below `end`. */
 static int place_read_task(struct tfc__place *place, const char **at, uint64_t *first, uint32_t end)
 {
 	uint64_t task;
@@ -288,7 +288,7 @@ static int place_read_task(struct tfc__place *place, const char **at, uint64_t *
 	return TFC_OK;
 }
 
-/* "~ENTRY.PIECE"; entries in ascending order, all of them reported. */
+/* "~ENTRY.CURSOR"; entries in ascending order, all of them reported. */
 static int place_read_missing(struct tfc__place *place, const char **at, uint64_t *first)
 {
 	uint64_t entry;

@@ -132,7 +132,9 @@ static int check_server_user(const struct remote_gateway *gateway, tfc_error *er
 	if (!dir)
 		return tfc__fail_nomem(error, "gateway");
 	char *slash = strrchr(dir, '/');
-	bool is_owner = slash && slash != dir && (*slash = '\0', stat(dir, &status) == 0) &&
+	if (slash)
+		*slash = '\0';
+	bool is_owner = slash && slash != dir && stat(dir, &status) == 0 &&
 			status.st_uid == id->uid;
 	free(dir);
 	if (is_owner)

@@ -150,8 +150,10 @@ static void search_on_end(void *user)
 		search->fn(search->user, matches->name_node, matches->by_name, NULL);
 	else if (!matches->by_name[0] && matches->prefixes == 1)
 		search->fn(search->user, matches->prefix_node, matches->by_prefix, NULL);
-	else
-		search->fn(search->user, NULL, NULL, (search_fail(search, &error), &error));
+	else {
+		search_fail(search, &error);
+		search->fn(search->user, NULL, NULL, &error);
+	}
 	tfc__search_drop(search);
 }
 

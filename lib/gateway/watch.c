@@ -359,8 +359,10 @@ static int watch_add_members(struct watch_all *all)
 	int code = TFC_OK;
 	while (code == TFC_OK && tfc__gateway_members_next(&all->forwarder->members, &member)) {
 		struct source *source = watch_find_source(all, member.name);
-		if (source && source->was_removed)
-			source_free(source), source = NULL;
+		if (source && source->was_removed) {
+			source_free(source);
+			source = NULL;
+		}
 		if (!source)
 			code = watch_add_source(all, member.name, false);
 	}

@@ -21,6 +21,7 @@ static struct session *session_find(struct tfc__agent_service *service, uint64_t
 	return NULL;
 }
 
+/* Sessions beyond TFC__WILL_ADDRESSES wait for the lease. */
 static void send_will_to(struct tfc__agent_service *service)
 {
 	struct tfc__will_address addresses[TFC__WILL_ADDRESSES];
@@ -316,8 +317,9 @@ void tfc__agent_service_close(struct tfc__agent_service *service)
 {
 	if (!service)
 		return;
+	tfc__will_close(service->will); /* first: the sessions that end change its addresses */
+	service->will = NULL;
 	TFC__LIST_EACH (link, &service->sessions)
 		session_free(tfc__container_of(link, struct session, link));
-	tfc__will_close(service->will);
 	free(service);
 }

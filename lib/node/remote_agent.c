@@ -121,12 +121,11 @@ static void on_loss(struct tfc__timer *timer)
 
 static void lose_willed(struct tfc__remote_agent *agent)
 {
-	char why[400];
-	snprintf(why, sizeof(why),
-		 "its process has died, and its guard has ended the job's tasks there");
 	TFC__LIST_EACH (link, &agent->jobs)
 		if (remote_job_of(link)->is_will_known)
-			tfc__remote_lose(remote_job_of(link), TFC__AGENT_LOST, why);
+			tfc__remote_lose(remote_job_of(link), TFC__AGENT_LOST,
+					 "its process has died, and its guard has ended the job's "
+					 "tasks there");
 	set_loss_timer(agent);
 }
 

@@ -47,7 +47,7 @@ void tfc__remote_agent_close(struct tfc__remote_agent *agent);
 void tfc__remote_agent_up(struct tfc__remote_agent *agent, struct tfc__rpc *rpc);
 void tfc__remote_agent_down(struct tfc__remote_agent *agent);
 
-/* A node's last will has come. Whether any job here has waited for it: its tasks there are lost. */
+/* Returns whether the will is that of any job; the job's tasks on that node are then lost. */
 bool tfc__remote_agent_receive_will(struct tfc__remote_agent *agent,
 				    const struct tfc__will_key *key);
 

@@ -156,7 +156,7 @@ void tfc__private_dir_close(struct tfc__private_dir *dir)
 		return;
 	struct tfc__guards *guards = tfc__ctx_slot(dir->ctx, TFC__SLOT_GUARDS);
 	if (tfc__remove_tree_last(dir->path, TFC__DIR_LOCK) < 0)
-		return; /* the guard removes the rest once the host is gone */
+		return; /* the guard removes what remains once the host has ended */
 	if (guards->current)
 		tfc__private_dir_send(guards->current, dir, false);
 	private_dir_free(dir);

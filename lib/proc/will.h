@@ -75,8 +75,8 @@ void tfc__will_close(struct tfc__will *will); /* the guard drops it. NULL is a n
 
 /*
  * The commitment to the will that the present guard has. A guard is given one only once no shim of
- * an earlier guard is left: whoever publishes a will has seen the end of all that the incarnation
- * ever started. False: there is no will now.
+ * an earlier guard is left: a guard that publishes its will has observed the end of everything that
+ * the incarnation ever started. False: there is no will now.
  */
 bool tfc__will_commit(struct tfc__will *will, struct tfc__will_key *ret_key);
 

@@ -1,9 +1,9 @@
 /*
- * The decisions of a guard: when a shim is asked to stop its task and when the stop is forced, when
- * a lease is over, whether a task is started, and what is reported to the host. A state machine
- * without descriptors, clocks or allocation: events with their time come in, actions go out.
- * tfc-guard and the simulator of nodes (doc/internals/simulation.md) carry the actions out and own
- * the memory.
+ * The decisions of a guard: when a shim is requested to stop its task and when the stop is forced,
+ * when a lease is over, whether a task is started, and what is reported to the host. A state
+ * machine without descriptors, clocks or allocation: events with their time come in, actions go
+ * out. tfc-guard and the simulator of nodes (doc/internals/simulation.md) carry the actions out and
+ * own the memory.
  */
 #ifndef TFC_GUARD_CORE_H
 #define TFC_GUARD_CORE_H

@@ -1,6 +1,6 @@
 /*
  * tfc-guard: one per context. It is the parent of the shims. It keeps the held ports and every
- * deadline that must be met even while the host is stopped. When the host is gone, it ends all
+ * deadline that must be met even while the host is stopped. When the host has ended, it ends all
  * tasks. It kills every process it adopts that is not a shim. One thread, one epoll loop, no timer
  * while nothing is due.
  */
