@@ -10,7 +10,7 @@
 
 #define GATEWAY_TIMEOUT_MS 2000 /* a user waits for the candidates */
 
-/* What precedes the word that is completed, and this word. */
+/* The command line up to the word that is completed, and this word. */
 struct typed {
 	struct client client; /* with the gateway options that were given */
 	char *operands[2];

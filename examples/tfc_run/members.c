@@ -155,16 +155,18 @@ static int print_removed(const struct members_watch *watch, const json_t *list)
 static int print_changes(void *user, const tfc_reply *reply)
 {
 	const struct members_watch *watch = user;
-	json_t *list = json_loads(reply->text, 0, NULL), *member;
+	json_t *list, *member;
 	struct table table;
 	uint32_t rows = 0;
 	size_t i;
 	int status = 0;
 	if (watch->is_terminal) {
-		json_decref(list);
 		status = print_verbatim(CLEAR_SCREEN);
 		return status ? status : print_members(NULL, reply);
 	}
+	list = json_loads(reply->text, 0, NULL);
+	if (!list)
+		die_without_memory();
 	begin_members(&table);
 	json_array_foreach(list, i, member)
 	{
@@ -225,16 +227,6 @@ struct members_options {
 	bool is_watching;
 };
 
-static int set_members_flag(void *target, const struct option *option, const char *value)
-{
-	struct members_options *options = target;
-	if (option->name[0] == 'j')
-		options->is_json = true;
-	else
-		options->is_watching = true;
-	return 0;
-}
-
 static int show_members(struct client *client, const struct members_options *options)
 {
 	struct response response = {.handle = options->is_json ? print_members_json
@@ -249,9 +241,10 @@ int members_main(int argc, char **argv)
 	struct client client = {.ctx = NULL};
 	struct members_options options = {.is_json = false};
 	static const struct option table[] = {
-		{"watch", NULL, "follow the changes, until Ctrl-C", set_members_flag},
+		{"watch", NULL, "follow the changes, until Ctrl-C",
+		 FLAG(struct members_options, is_watching)},
 		{"json", NULL, "print a JSON list; with --watch, an object for each change",
-		 set_members_flag},
+		 FLAG(struct members_options, is_json)},
 	};
 	struct command_line line = {
 		.command = "members",

@@ -9,7 +9,7 @@
 #include "options.h"
 #include "table.h"
 
-/* Exit status when the list lacks the jobs of a node that does not answer. */
+/* Exit status when the list lacks the jobs of a node that does not respond. */
 #define STATUS_INCOMPLETE 1
 
 struct ps {
@@ -195,7 +195,7 @@ int ps_main(int argc, char **argv)
 			 "group that restarts\n"
 			 "because one task has died counts once. DURATION is the time since all "
 			 "tasks were ready. EXIT is\n"
-			 "the exit status of attach. If a node does not answer, its jobs are "
+			 "the exit status of attach. If a node does not respond, its jobs are "
 			 "missing and the exit status is 1.",
 		.tables = {OPTION_TABLE(table, &ps), GATEWAY_OPTION_TABLE(&ps.client.options)},
 	};

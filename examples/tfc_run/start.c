@@ -69,12 +69,12 @@ static void submit_on_progress(void *user, uint64_t sent, uint64_t total)
 {
 	struct submit *submit = user;
 	client_begin_wait(&submit->start->client);
-	if (!submit->shows_progress || wall_ns() < submit->show_ns)
+	if (!submit->shows_progress || now_ns() < submit->show_ns)
 		return;
 	fprintf(stderr, "\rtfc_run: sending the bundle: %.1f of %.1f MB ", (double)sent / 1e6,
 		(double)total / 1e6);
 	submit->is_shown = true;
-	submit->show_ns = wall_ns() + SHOW_EACH_NS;
+	submit->show_ns = now_ns() + SHOW_EACH_NS;
 }
 
 static void submit_on_reply(void *user, const tfc_reply *reply)
@@ -124,7 +124,7 @@ static void await_submit(struct start *start, struct submit *submit, tfc_op *op)
 /* 0, or the exit status after an error message. */
 static int submit_job(struct start *start)
 {
-	struct submit submit = {.start = start, .show_ns = wall_ns() + SHOW_AFTER_NS};
+	struct submit submit = {.start = start, .show_ns = now_ns() + SHOW_AFTER_NS};
 	tfc_submit_options options = TFC_SUBMIT_OPTIONS_INIT;
 	submit.shows_progress = isatty(STDERR_FILENO) && !start->output.is_quiet &&
 				!start->output.is_json;
