@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "gateway/heartbeat.h"
 #include "gateway/remote_request.h"
 #include "gateway/request_params.h"
 #include "gateway/search.h"
@@ -167,6 +168,98 @@ void tfc__forward_submit(struct tfc__forwarder *forwarder, const struct tfc__req
 	}
 }
 
+/* ---- heartbeats */
+
+/* Of a node that has a job to which a client of this node is subscribed. It notices that the node
+ * does not respond as early as for a client that is connected to it. */
+struct job_node {
+	struct tfc__link link;
+	struct tfc__forwarder *forwarder;
+	struct tfc__heartbeat heartbeat;
+	char name[];
+};
+
+static struct job_node *job_node_of(struct tfc__heartbeat *heartbeat)
+{
+	return tfc__container_of(heartbeat, struct job_node, heartbeat);
+}
+
+static bool job_node_is_followed(struct tfc__heartbeat *heartbeat)
+{
+	const struct tfc__forwarder *forwarder = job_node_of(heartbeat)->forwarder;
+	TFC__LIST_EACH (link, forwarder->subs)
+		if (tfc__remote_sub_rpc(tfc__container_of(link, tfc_sub, link),
+					&forwarder->route) == heartbeat->rpc)
+			return true;
+	return false;
+}
+
+static void job_node_report_silence(const struct job_node *node, tfc_sub *sub)
+{
+	tfc_error silent = TFC_ERROR_INIT;
+	tfc__fail(&silent, TFC_ETIMEDOUT, "gateway", 0, "no response from node %.60s for %u s",
+		  node->name, TFC__SILENT_S);
+	tfc__remote_sub_set_silent(sub, node->name, &silent);
+}
+
+static void job_node_on_change(struct tfc__heartbeat *heartbeat)
+{
+	const struct job_node *node = job_node_of(heartbeat);
+	const struct tfc__forwarder *forwarder = node->forwarder;
+	TFC__LIST_EACH (link, forwarder->subs) {
+		tfc_sub *sub = tfc__container_of(link, tfc_sub, link);
+		if (tfc__remote_sub_rpc(sub, &forwarder->route) != heartbeat->rpc)
+			continue;
+		if (heartbeat->is_silent)
+			job_node_report_silence(node, sub);
+		else
+			tfc__remote_sub_set_responding(sub);
+	}
+}
+
+static struct job_node *job_node_find_or_add(struct tfc__forwarder *forwarder, const char *name)
+{
+	TFC__LIST_EACH (link, &forwarder->heartbeats) {
+		struct job_node *node = tfc__container_of(link, struct job_node, link);
+		if (strcmp(node->name, name) == 0)
+			return node;
+	}
+	struct job_node *node = calloc(1, sizeof(*node) + strlen(name) + 1);
+	if (!node)
+		return NULL;
+	strcpy(node->name, name);
+	node->forwarder = forwarder;
+	tfc__heartbeat_init(&node->heartbeat, forwarder->ctx);
+	node->heartbeat.is_needed = job_node_is_followed;
+	node->heartbeat.changed = job_node_on_change;
+	tfc__list_append(&forwarder->heartbeats, &node->link);
+	return node;
+}
+
+/* A subscription to a job of the node has begun. Out of memory: without a heartbeat. */
+static void forwarder_begin_heartbeat(struct tfc__forwarder *forwarder, const char *name,
+				      struct tfc__remote_sub *sub, struct tfc__rpc *rpc)
+{
+	struct job_node *node = job_node_find_or_add(forwarder, name);
+	if (!node)
+		return;
+	if (node->heartbeat.rpc != rpc)
+		tfc__heartbeat_end(&node->heartbeat);
+	tfc__heartbeat_begin(&node->heartbeat, rpc);
+	if (node->heartbeat.is_silent)
+		job_node_report_silence(node, tfc__remote_sub_base(sub));
+}
+
+void tfc__forwarder_fini(struct tfc__forwarder *forwarder)
+{
+	TFC__LIST_EACH (link, &forwarder->heartbeats) {
+		struct job_node *node = tfc__container_of(link, struct job_node, link);
+		tfc__heartbeat_end(&node->heartbeat);
+		tfc__list_remove(link);
+		free(node);
+	}
+}
+
 /* ---- subscriptions */
 
 static void routing_on_found(void *user, const char *node, const char *id, const tfc_error *error);
@@ -199,6 +292,7 @@ static void routing_on_connected(struct tfc__member_wait *wait, struct tfc__rpc 
 	free(routing);
 	if (rpc) {
 		tfc__remote_sub_begin(route.sub, rpc, route.id);
+		forwarder_begin_heartbeat(route.forwarder, route.node, route.sub, rpc);
 		return;
 	}
 	tfc__fail(&error, TFC_ELOST, "gateway", 0, "cannot reach node %.60s: %s", route.node,
@@ -250,6 +344,7 @@ static void routing_on_found(void *user, const char *node, const char *id, const
 
 void tfc__forwarder_init(struct tfc__forwarder *forwarder)
 {
+	tfc__list_init(&forwarder->heartbeats);
 	forwarder->route = (struct tfc__route){
 		.find = routing_begin,
 		.cancel = routing_cancel,

@@ -14,13 +14,16 @@ struct tfc__forwarder {
 	tfc_ctx *ctx;
 	struct tfc__directory *directory;
 	struct tfc__gateway_members members;
-	struct tfc__route route; /* of subscriptions to jobs of other nodes */
+	struct tfc__route route;     /* of subscriptions to jobs of other nodes */
+	struct tfc__link *subs;      /* of the gateway, which has these subscriptions */
+	struct tfc__link heartbeats; /* of the nodes that have the jobs */
 	/* Handles a request about a job that the search found on this node. */
 	int (*serve)(struct tfc__directory *directory, const struct tfc__request_params *params,
 		     struct tfc__request *request);
 };
 
 void tfc__forwarder_init(struct tfc__forwarder *forwarder);
+void tfc__forwarder_fini(struct tfc__forwarder *forwarder);
 
 /* Forwards a request about params->job to the node that has the job. */
 void tfc__forward(struct tfc__forwarder *forwarder, const struct tfc__request_params *params,

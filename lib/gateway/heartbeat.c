@@ -24,12 +24,12 @@ static void heartbeat_on_response(void *user, int code, const msgpack_object *re
 	struct tfc__server server;
 	bool was_silent = heartbeat->is_silent;
 	heartbeat->call = NULL;
+	heartbeat->is_silent = false;
 	if (code == TFC_ELOST) /* its owner closes the connection */
 		return;
 	if (code == TFC_OK &&
 	    tfc__fields_read(NULL, &tfc__server_fields, result, NULL, &server) == TFC_OK)
 		snprintf(heartbeat->node, sizeof(heartbeat->node), "%s", server.name);
-	heartbeat->is_silent = false;
 	heartbeat_check_after(heartbeat, IDLE);
 	if (was_silent)
 		heartbeat->changed(heartbeat);
@@ -49,11 +49,11 @@ static void heartbeat_send(struct tfc__heartbeat *heartbeat)
 static void heartbeat_on_timer(struct tfc__timer *timer)
 {
 	struct tfc__heartbeat *heartbeat = tfc__container_of(timer, struct tfc__heartbeat, timer);
+	if (!heartbeat->is_needed(heartbeat)) /* perhaps the connection is no more */
+		return;
 	uint64_t received = tfc__rpc_received(heartbeat->rpc);
 	bool has_received = received != heartbeat->received;
 	heartbeat->received = received;
-	if (!heartbeat->is_needed(heartbeat))
-		return;
 	if (has_received) {
 		heartbeat_check_after(heartbeat, IDLE);
 	} else if (!heartbeat->call) {

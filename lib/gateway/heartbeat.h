@@ -15,6 +15,7 @@
 
 struct tfc__heartbeat {
 	/* Set by the owner: */
+	/* Something waits for messages over the connection, which is then open. */
 	bool (*is_needed)(struct tfc__heartbeat *heartbeat);
 	/* The node has become silent, or responds again (is_silent). */
 	void (*changed)(struct tfc__heartbeat *heartbeat);
@@ -23,7 +24,7 @@ struct tfc__heartbeat {
 	char node[64]; /* the node's name; "": not known yet */
 	/* Private to heartbeat.c: */
 	struct tfc__timer timer;
-	struct tfc__rpc *rpc;       /* NULL: no connection */
+	struct tfc__rpc *rpc;       /* NULL: no connection; valid while it is needed */
 	struct tfc__rpc_call *call; /* a heartbeat that has no response yet */
 	uint64_t received;          /* tfc__rpc_received at the last check */
 	uint64_t due;               /* when the timer was to fire */

@@ -478,6 +478,7 @@ static void local_gateway_on_node_closed(struct tfc__observer *user, const void 
 					   "the node was closed before the request completed"));
 	}
 	tfc__gateway_orphan_subs(&gateway->base);
+	tfc__forwarder_fini(&gateway->forwarder);
 	gateway->forwarder.directory = NULL;
 }
 
@@ -490,6 +491,7 @@ static void local_gateway_close(tfc_gateway *base)
 {
 	struct local_gateway *gateway = local_gateway_of(base);
 	tfc__observer_remove(&gateway->closing);
+	tfc__forwarder_fini(&gateway->forwarder);
 	free(gateway);
 }
 
@@ -509,6 +511,7 @@ int tfc__gateway_new(tfc_ctx *ctx, struct tfc__directory *directory,
 	tfc__gateway_init(&gateway->base, ctx, &ops);
 	gateway->forwarder.ctx = ctx;
 	gateway->forwarder.directory = directory;
+	gateway->forwarder.subs = &gateway->base.subs;
 	gateway->forwarder.serve = serve_job_request;
 	if (members)
 		gateway->forwarder.members = *members;

@@ -299,12 +299,20 @@ static void remote_gateway_on_redial(struct tfc__timer *timer)
 
 /* ---- heartbeats */
 
+static void set_silent_error(const struct remote_gateway *gateway, tfc_error *error)
+{
+	const char *node = gateway->heartbeat.node;
+	tfc__fail(error, TFC_ETIMEDOUT, "gateway", 0, "no response from %s%s for %u s",
+		  node[0] ? "node " : "", node[0] ? node : gateway->addresses.items[gateway->at],
+		  TFC__SILENT_S);
+}
+
 static bool heartbeat_is_needed(struct tfc__heartbeat *heartbeat)
 {
 	struct remote_gateway *gateway = tfc__container_of(heartbeat, struct remote_gateway,
 							   heartbeat);
 	TFC__LIST_EACH (link, &gateway->base.subs)
-		if (tfc__remote_sub_is_open(tfc__container_of(link, tfc_sub, link)))
+		if (tfc__remote_sub_rpc(tfc__container_of(link, tfc_sub, link), &gateway->route))
 			return true;
 	return false;
 }
@@ -314,10 +322,7 @@ static void heartbeat_on_change(struct tfc__heartbeat *heartbeat)
 	struct remote_gateway *gateway = tfc__container_of(heartbeat, struct remote_gateway,
 							   heartbeat);
 	tfc_error silent = TFC_ERROR_INIT;
-	tfc__fail(&silent, TFC_ETIMEDOUT, "gateway", 0, "no response from %s%s for %u s",
-		  heartbeat->node[0] ? "node " : "",
-		  heartbeat->node[0] ? heartbeat->node : gateway->addresses.items[gateway->at],
-		  TFC__SILENT_S);
+	set_silent_error(gateway, &silent);
 	TFC__LIST_EACH (link, &gateway->base.subs) {
 		tfc_sub *sub = tfc__container_of(link, tfc_sub, link);
 		if (heartbeat->is_silent)
@@ -478,11 +483,16 @@ static void remote_gateway_find_route(struct tfc__route *route, struct tfc__remo
 				      const char *job)
 {
 	struct remote_gateway *gateway = tfc__container_of(route, struct remote_gateway, route);
+	tfc_error silent = TFC_ERROR_INIT;
 	if (gateway->is_up)
 		tfc__remote_sub_begin(sub, tfc__peer_rpc(gateway->peer), job);
 	else
 		remote_gateway_connect(gateway);
 	begin_heartbeat(gateway);
+	if (!gateway->heartbeat.is_silent)
+		return;
+	set_silent_error(gateway, &silent);
+	tfc__remote_sub_set_silent(tfc__remote_sub_base(sub), gateway->heartbeat.node, &silent);
 }
 
 static int remote_gateway_subscribe(tfc_gateway *gateway, const char *job,

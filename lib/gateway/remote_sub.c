@@ -47,6 +47,8 @@ struct tfc__remote_sub {
 	bool is_lost;        /* LOST with wait.error is reported after the items */
 };
 
+static const struct tfc__sub_ops remote_sub_ops;
+
 static struct tfc__remote_sub *remote_sub_of(tfc_sub *sub)
 {
 	return tfc__container_of(sub, struct tfc__remote_sub, base);
@@ -300,12 +302,17 @@ static bool remote_sub_report_back(struct tfc__remote_sub *sub)
 	char text[128];
 	bool was_reported = tfc__remote_wait_end(&sub->wait);
 	sub->is_established = false;
-	if (!was_reported || sub->is_bare)
+	if (!was_reported)
 		return false;
+	event.job = remote_sub_job(sub);
+	if (sub->is_bare) { /* its client reports RECONNECTED */
+		event.kind = TFC__SUB_ESTABLISHED;
+		sub->base.fn(sub->base.user, &event);
+		return false;
+	}
 	snprintf(text, sizeof(text), "following job %.60s again", sub->job);
 	event.kind = TFC_EVENT_RECONNECTED;
 	event.time_ns = tfc__wall();
-	event.job = remote_sub_job(sub);
 	event.text = text;
 	sub->base.fn(sub->base.user, &event);
 	return true;
@@ -445,9 +452,12 @@ void tfc__remote_sub_down(tfc_sub *base, const tfc_error *error)
 		tfc__remote_sub_failed(sub, error);
 }
 
-bool tfc__remote_sub_is_open(const tfc_sub *base)
+struct tfc__rpc *tfc__remote_sub_rpc(const tfc_sub *base, const struct tfc__route *route)
 {
-	return tfc__container_of(base, struct tfc__remote_sub, base)->call != NULL;
+	const struct tfc__remote_sub *sub = tfc__container_of(base, const struct tfc__remote_sub,
+							      base);
+	bool is_of_route = base->ops == &remote_sub_ops && sub->route == route;
+	return is_of_route && sub->call ? sub->rpc : NULL;
 }
 
 void tfc__remote_sub_set_silent(tfc_sub *base, const char *node, const tfc_error *error)
@@ -470,6 +480,11 @@ void tfc__remote_sub_set_responding(tfc_sub *base)
 		return;
 	sub->is_established = true; /* reports RECONNECTED */
 	tfc__sub_wake(base);
+}
+
+tfc_sub *tfc__remote_sub_base(struct tfc__remote_sub *sub)
+{
+	return &sub->base;
 }
 
 void tfc__remote_sub_set_slot(struct tfc__remote_sub *sub, void *slot)
@@ -530,15 +545,16 @@ static int remote_sub_set_cursor(struct tfc__remote_sub *sub, const char *cursor
 	return sub->is_lost ? TFC_OK : code;
 }
 
+static const struct tfc__sub_ops remote_sub_ops = {
+	.report = remote_sub_report,
+	.detach = remote_sub_detach,
+	.free = remote_sub_free,
+};
+
 int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__route *route,
 			  const char *job, const tfc_subscribe_options *options, bool is_bare,
 			  tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
 {
-	static const struct tfc__sub_ops ops = {
-		.report = remote_sub_report,
-		.detach = remote_sub_detach,
-		.free = remote_sub_free,
-	};
 	struct tfc__remote_sub *sub = calloc(1, sizeof(*sub));
 	if (!sub)
 		return tfc__fail_nomem(error, "gateway");
@@ -563,7 +579,7 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 	remote_sub_count_held(sub);
 	tfc__received_items_init(&sub->items);
 	tfc__timer_init(&sub->retry, ctx, remote_sub_on_retry);
-	tfc__sub_init(&sub->base, &ops, ctx, list, fn, user);
+	tfc__sub_init(&sub->base, &remote_sub_ops, ctx, list, fn, user);
 	sub->base.event = &sub->items.event;
 	if (sub->is_lost)
 		tfc__sub_wake(&sub->base);

@@ -46,13 +46,16 @@ void tfc__remote_sub_set_node(struct tfc__remote_sub *sub, const char *node);
 void tfc__remote_sub_begin(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const char *id);
 void tfc__remote_sub_failed(struct tfc__remote_sub *sub, const tfc_error *error);
 
-/* Whether it has an open call. */
-bool tfc__remote_sub_is_open(const tfc_sub *sub);
+/* The connection over which it has an open call. NULL: none, or it is not a subscription of this
+ * route. */
+struct tfc__rpc *tfc__remote_sub_rpc(const tfc_sub *sub, const struct tfc__route *route);
 
 /* The node at the other end of the connection, which is open, does not respond; and responds again.
  * node: its name, or "". */
 void tfc__remote_sub_set_silent(tfc_sub *sub, const char *node, const tfc_error *error);
 void tfc__remote_sub_set_responding(tfc_sub *sub);
+
+tfc_sub *tfc__remote_sub_base(struct tfc__remote_sub *sub);
 
 /* A pointer for the route's own use. */
 void tfc__remote_sub_set_slot(struct tfc__remote_sub *sub, void *slot);

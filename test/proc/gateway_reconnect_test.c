@@ -42,6 +42,8 @@ static void serve(struct rpc_end *end, struct tfc__rpc_request *request, const c
 		tfc__msg_put_str(&buf, "prefix", JOB);
 		tfc__msg_put_u64(&buf, "prefixes", 1);
 		tfc__rpc_reply(request, &buf);
+	} else if (strcmp(method, "gateway.hello") == 0) {
+		tfc__rpc_reply(request, NULL);
 	} else {
 		static const tfc_event head = {.job = JOB, .name = "", .host_tag = ""};
 		struct tfc__sub_item item = {.count = 0};

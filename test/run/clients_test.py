@@ -194,7 +194,9 @@ class CommandsTest(ClientsTest):
         self.ask("stop", "--kill", "--wait", running)
 
     def test_describe_shows_a_task_that_is_stopped(self):
-        job = self.start_job("kill -STOP $$; exec sleep 100")
+        job = self.start_job("exec sleep 100")
+        self.await_ready(job)
+        os.kill(self.describe(job)["tasks"][0]["pid"], signal.SIGSTOP)
         harness.wait_until(lambda: self.describe(job)["tasks"][0].get("doing") ==
                            "stopped (SIGSTOP)", "a stopped task")
         self.assertIn("ready: stopped (SIGSTOP)", self.ask("describe", job).out.decode())

@@ -126,6 +126,22 @@ class FollowTest(StoppedTest, status_line_test.Screen):
 class DownTest(StoppedTest):
     names = "ab"
 
+    def test_followers_through_another_node_learn_it_as_early(self):
+        job = self.start_job(LOOP)
+        run = self.begin("attach", job, at="b")
+        run.await_output("up")
+        begun = time.monotonic()
+        with self.stopped("a"):
+            run.await_output(f"^tfc_run: cannot follow job {job}: no response from node a for 3 s; still waiting\n$",
+                             "err")
+            self.assertLess(time.monotonic() - begun, 5.5)
+        run.await_output(f"\ntfc_run: following job {job} again\n", "err")
+        with self.stopped("a"):  # until the other node closes the connection
+            run.await_output("still waiting\n[^\n]*retrying for 300 s at most: node a, which maintains it, does not", "err")
+        run.await_output(f"does not respond\n(?:tfc_run: node .*\n)*tfc_run: following job {job} again\n", "err")
+        self.stop_job(job)
+        self.assertEqual(run.end().status, 143)
+
     def test_who_attaches_to_a_job_of_a_node_that_is_down(self):
         job = self.start_job(LOOP, "--restart-on", "failure")
         self.await_ready(job)
@@ -140,6 +156,7 @@ class DownTest(StoppedTest):
             self.assert_said(self.ask(*command, job, at="b"), f"{why}$")
             self.assertLess(time.monotonic() - begun, 2)
         self.nodes["a"] = self.node("a")
+        self.await_state(self.nodes["b"], "a", "alive")
         run = self.begin("attach", job, at="b")
         run.await_output("up")
         self.stop_job(job)
