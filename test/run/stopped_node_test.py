@@ -93,6 +93,7 @@ class FollowTest(StoppedTest, status_line_test.Screen):
         followed = self.wake_ups_in(6)
         os.write(run.master, b"\x03")
         run.end()
+        harness.wait_until(lambda: self.wake_ups_in(0.5) == 0, "the end of the connection")
         idle = self.wake_ups_in(6)
         self.assertGreaterEqual(followed, 2)
         self.assertLess(idle, 2)
