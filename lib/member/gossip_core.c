@@ -72,10 +72,23 @@ void tfc__gossip_report(struct tfc__gossip *g, struct gossip_peer *peer, uint32_
 	a->changes = changes;
 }
 
+/* Frees the array when it has grown large, as after a push-pull. */
+static void gossip_actions_clear(struct tfc__gossip *g)
+{
+	g->action_count = g->action_next = 0;
+	if (g->action_capacity <= 64)
+		return;
+	free(g->actions);
+	g->actions = NULL;
+	g->action_capacity = 0;
+}
+
 const struct tfc__gossip_action *tfc__gossip_next(struct tfc__gossip *g)
 {
-	if (g->action_next == g->action_count)
+	if (g->action_next == g->action_count) {
+		gossip_actions_clear(g);
 		return NULL;
+	}
 	const struct gossip_action *a = &g->actions[g->action_next++];
 	g->current = (struct tfc__gossip_action){
 		.kind = a->kind,
@@ -430,12 +443,7 @@ static void gossip_check_stall(struct tfc__gossip *g, uint64_t now)
 
 static void gossip_step_begin(struct tfc__gossip *g, uint64_t now)
 {
-	g->action_count = g->action_next = 0;
-	if (g->action_capacity > 64) { /* of a push-pull */
-		free(g->actions);
-		g->actions = NULL;
-		g->action_capacity = 0;
-	}
+	gossip_actions_clear(g);
 	if (g->out.is_failed || g->out.capacity > 16384)
 		tfc__buf_fini(&g->out);
 	tfc__buf_clear(&g->out);
@@ -569,6 +577,7 @@ struct tfc__gossip *tfc__gossip_new(const struct tfc__gossip_options *options, u
 	g->random = options->seed;
 	g->now = now;
 	g->mode = GOSSIP_RUNNING;
+	g->by_name.is_by_name = true;
 	tfc__list_init(&g->removed);
 	for (size_t i = 0; i < GOSSIP_SPREAD_QUEUES; i++)
 		tfc__list_init(&g->queues[i]);
@@ -596,12 +605,11 @@ void tfc__gossip_free(struct tfc__gossip *g)
 	if (!g)
 		return;
 	for (uint32_t i = 0; i < g->count; i++)
-		tfc__gossip_peer_free(g->slots[i]);
+		tfc__gossip_peer_free(g->order[i]);
 	TFC__LIST_EACH (link, &g->removed)
 		tfc__gossip_peer_free(tfc__container_of(link, struct gossip_peer, spread));
-	tfc__map_fini(&g->by_id);
-	tfc__map_fini(&g->by_name);
-	free(g->slots);
+	free(g->by_id.peers);
+	free(g->by_name.peers);
 	free(g->order);
 	free(g->heap);
 	free(g->actions);
@@ -619,7 +627,7 @@ uint32_t tfc__gossip_count(const struct tfc__gossip *g)
 void tfc__gossip_at(const struct tfc__gossip *g, uint32_t index,
 		    struct tfc__gossip_member *ret_member)
 {
-	tfc__gossip_peer_view(g->slots[index], ret_member);
+	tfc__gossip_peer_view(g->order[index], ret_member);
 }
 
 bool tfc__gossip_find(const struct tfc__gossip *g, const struct tfc__gossip_id *id,

@@ -4,7 +4,6 @@
 
 #include "base/buf.h"
 #include "base/list.h"
-#include "base/map.h"
 #include "member/gossip_message.h"
 
 enum {
@@ -43,17 +42,24 @@ struct gossip_peer {
 	struct gossip_suspicion *suspicion; /* while it is suspect */
 	char *text;                         /* the name, NUL, the metadata */
 	uint32_t rtt_us;
-	uint32_t slot;     /* in `slots` */
 	uint32_t position; /* in `order` */
 	struct tfc__gossip_address address;
 	uint16_t meta_len;
 	uint8_t name_len;
-	uint8_t state;     /* enum tfc_member_state */
-	uint8_t sent;      /* how often its update was sent */
-	bool is_hidden;    /* another member has its name; not reported */
-	bool is_contested; /* another member claimed its name while both were there */
-	bool is_conflict;  /* a conflict of its key was reported in this generation */
-	bool is_in_remote; /* during a push-pull: the other side has the same */
+	uint8_t state;         /* enum tfc_member_state */
+	uint8_t sent;          /* how often its update was sent */
+	bool is_hidden : 1;    /* another member has its name; not reported */
+	bool is_contested : 1; /* another member claimed its name while both were there */
+	bool is_conflict : 1;  /* a conflict of its key was reported in this generation */
+	bool is_in_remote : 1; /* during a push-pull: the other side has the same */
+};
+
+/* Members by id, or those that have their names by name: open addressing with linear probing. */
+struct gossip_index {
+	struct gossip_peer **peers; /* NULL: free */
+	uint32_t capacity;          /* a power of two, or 0 */
+	uint32_t count;
+	bool is_by_name;
 };
 
 enum gossip_stage {
@@ -129,18 +135,17 @@ struct tfc__gossip {
 	uint64_t now;
 	uint64_t wake_at;
 	enum gossip_mode mode;
-	struct gossip_peer *self; /* slot 0, position 0 */
+	struct gossip_peer *self; /* position 0 */
 	uint32_t generation_seen; /* WAITING, LOST_KEY: the highest of this id */
 	struct tfc__gossip_id lost_to;
 
 	/* members: gossip_table.c */
-	struct gossip_peer **slots;
 	/* self, then the alive and suspect members in the order in which they are probed, then
 	 * those that are down or left */
 	struct gossip_peer **order;
 	uint32_t count, capacity;
 	uint32_t there; /* alive and suspect, with self */
-	struct tfc__map by_id, by_name;
+	struct gossip_index by_id, by_name;
 	struct tfc__link removed; /* freed at the next step */
 	uint64_t full_reported_at;
 	bool is_full_reported;
@@ -156,8 +161,8 @@ struct tfc__gossip {
 	uint32_t relay_first, relay_count;
 
 	/* gossip_suspicion.c */
-	struct gossip_peer **heap; /* by deadline; capacity as the members' */
-	uint32_t suspects;
+	struct gossip_peer **heap; /* by deadline */
+	uint32_t suspects, heap_capacity;
 	uint32_t recent[GOSSIP_RECENT_PARTS]; /* members that went down, by part of the time */
 	uint64_t recent_part;
 	uint32_t recent_total;
@@ -196,6 +201,11 @@ static inline bool tfc__gossip_id_equal(const struct tfc__gossip_id *a,
 {
 	return __builtin_memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
+
+static inline bool tfc__gossip_name_equal(const struct gossip_peer *a, const struct gossip_peer *b)
+{
+	return a->name_len == b->name_len && memcmp(a->text, b->text, a->name_len) == 0;
+}
 int tfc__gossip_address_compare(const struct tfc__gossip_address *a,
 				const struct tfc__gossip_address *b);
 
@@ -217,6 +227,22 @@ void tfc__gossip_frame_reply(struct tfc__gossip *g, uint64_t stream);
 bool tfc__gossip_frame_request(struct tfc__gossip *g, enum gossip_stream_kind kind,
 			       const struct tfc__gossip_address *to,
 			       const struct tfc__gossip_id *id);
+
+/* ---- gossip_index.c */
+
+/* Reserves room for one more: tfc__gossip_index_set does not fail then. Returns false when out of
+ * memory. */
+bool tfc__gossip_index_reserve(const struct tfc__gossip *g, struct gossip_index *index);
+/* The member with the id, or the name, of `key`; or NULL. */
+struct gossip_peer *tfc__gossip_index_find(const struct tfc__gossip *g,
+					   const struct gossip_index *index,
+					   const struct gossip_peer *key);
+/* Adds the member, or puts it in the place of the one with the same id or name. */
+void tfc__gossip_index_set(const struct tfc__gossip *g, struct gossip_index *index,
+			   struct gossip_peer *peer);
+/* A no-op when another member, or none, is there. */
+void tfc__gossip_index_remove(const struct tfc__gossip *g, struct gossip_index *index,
+			      const struct gossip_peer *peer);
 
 /* ---- gossip_table.c: members */
 

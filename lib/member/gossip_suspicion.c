@@ -40,6 +40,20 @@ static void gossip_heap_down(struct tfc__gossip *g, struct gossip_peer *peer)
 	gossip_heap_put(g, at, peer);
 }
 
+/* Room for one more. Returns false when out of memory. */
+static bool gossip_heap_grow(struct tfc__gossip *g)
+{
+	if (g->suspects < g->heap_capacity)
+		return true;
+	uint32_t capacity = g->heap_capacity ? 2 * g->heap_capacity : 8;
+	struct gossip_peer **grown = realloc(g->heap, capacity * sizeof(struct gossip_peer *));
+	if (!grown)
+		return false;
+	g->heap = grown;
+	g->heap_capacity = capacity;
+	return true;
+}
+
 /* ---- suspicions */
 
 /* A suspicion begins with the longest time, and each independent suspector shortens it (Lifeguard,
@@ -114,7 +128,7 @@ void tfc__gossip_suspect(struct tfc__gossip *g, struct gossip_peer *peer, uint64
 		gossip_suspicion_confirm(g, peer, from);
 		return;
 	}
-	struct gossip_suspicion *s = calloc(1, sizeof(*s));
+	struct gossip_suspicion *s = gossip_heap_grow(g) ? calloc(1, sizeof(*s)) : NULL;
 	if (!s) {
 		g->is_nomem = true;
 		return;

@@ -110,8 +110,8 @@ static void gossip_add_records(struct tfc__gossip *g, uint64_t buckets)
 	size_t room = g->frame_max - tfc__gossip_frame_len(g) - tfc__gossip_message_size(&range);
 	bool is_passive = g->mode != GOSSIP_RUNNING;
 	for (uint32_t i = is_passive; i < g->count; i++) {
-		tfc__gossip_peer_record(g->slots[i], &m);
-		if (!g->slots[i]->is_in_remote)
+		tfc__gossip_peer_record(g->order[i], &m);
+		if (!g->order[i]->is_in_remote)
 			sizes[gossip_bucket(&m.id)] += tfc__gossip_message_size(&m);
 	}
 	uint32_t first = tfc__gossip_random(g, TFC__GOSSIP_BUCKETS);
@@ -129,8 +129,8 @@ static void gossip_add_records(struct tfc__gossip *g, uint64_t buckets)
 	}
 	tfc__gossip_frame_add(g, &range);
 	for (uint32_t i = is_passive; i < g->count; i++) {
-		tfc__gossip_peer_record(g->slots[i], &m);
-		if (range.buckets >> gossip_bucket(&m.id) & 1 && !g->slots[i]->is_in_remote)
+		tfc__gossip_peer_record(g->order[i], &m);
+		if (range.buckets >> gossip_bucket(&m.id) & 1 && !g->order[i]->is_in_remote)
 			tfc__gossip_frame_add(g, &m);
 	}
 }
@@ -188,7 +188,7 @@ static void gossip_read_frame(struct tfc__gossip *g, const struct tfc__gossip_ev
 static void gossip_forget_remote(struct tfc__gossip *g)
 {
 	for (uint32_t i = 0; i < g->count; i++)
-		g->slots[i]->is_in_remote = false;
+		g->order[i]->is_in_remote = false;
 }
 
 /* ---- both sides */

@@ -4,40 +4,12 @@
 #include <string.h>
 #include <tfcluster/member.h>
 
-#include "base/random.h"
 #include "member/gossip_state.h"
-
-static uint64_t gossip_mix(uint64_t a, uint64_t b)
-{
-	uint64_t state = a;
-	state = tfc__random_next(&state) ^ b;
-	return tfc__random_next(&state);
-}
-
-/* Two ids with one number (2^-64 for each pair) count as one: the second is not added. */
-static uint64_t gossip_id_number(const struct tfc__gossip *g, const struct tfc__gossip_id *id)
-{
-	return gossip_mix(tfc__gossip_read_u64(id->bytes) ^ g->options.seed,
-			  tfc__gossip_read_u64(id->bytes + 8));
-}
-
-static uint64_t gossip_name_number(const struct tfc__gossip *g, const char *name, size_t len)
-{
-	uint64_t number = g->options.seed;
-	for (size_t i = 0; i < len; i += 8) {
-		uint8_t part[8] = {0};
-		memcpy(part, name + i, len - i < 8 ? len - i : 8);
-		number = gossip_mix(number, tfc__gossip_read_u64(part));
-	}
-	return number;
-}
 
 struct gossip_peer *tfc__gossip_peer_find(struct tfc__gossip *g, const struct tfc__gossip_id *id)
 {
-	uint32_t slot = tfc__map_get(&g->by_id, gossip_id_number(g, id), UINT32_MAX);
-	if (slot == UINT32_MAX || !tfc__gossip_id_equal(&g->slots[slot]->id, id))
-		return NULL;
-	return g->slots[slot];
+	const struct gossip_peer key = {.id = *id};
+	return tfc__gossip_index_find(g, &g->by_id, &key);
 }
 
 /* ---- order */
@@ -98,14 +70,10 @@ static bool gossip_table_grow(struct tfc__gossip *g)
 	if (g->count < g->capacity)
 		return true;
 	uint32_t capacity = g->capacity ? g->capacity + g->capacity / 2 : 8;
-	struct gossip_peer ***arrays[] = {&g->slots, &g->order, &g->heap};
-	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++) {
-		struct gossip_peer **grown = realloc(*arrays[i],
-						     capacity * sizeof(struct gossip_peer *));
-		if (!grown)
-			return false;
-		*arrays[i] = grown;
-	}
+	struct gossip_peer **grown = realloc(g->order, capacity * sizeof(struct gossip_peer *));
+	if (!grown)
+		return false;
+	g->order = grown;
 	g->capacity = capacity;
 	return true;
 }
@@ -127,11 +95,8 @@ bool tfc__gossip_peer_describe(struct tfc__gossip *g, struct gossip_peer *peer,
 		text[record->name_len] = '\0';
 		if (record->meta_len)
 			memcpy(text + record->name_len + 1, record->meta, record->meta_len);
-		if (is_renamed && peer->text) {
-			uint64_t number = gossip_name_number(g, peer->text, peer->name_len);
-			if (tfc__map_get(&g->by_name, number, UINT32_MAX) == peer->slot)
-				tfc__map_remove(&g->by_name, number);
-		}
+		if (is_renamed && peer->text)
+			tfc__gossip_index_remove(g, &g->by_name, peer);
 		free(peer->text);
 		peer->text = text;
 		peer->name_len = (uint8_t)record->name_len;
@@ -139,7 +104,7 @@ bool tfc__gossip_peer_describe(struct tfc__gossip *g, struct gossip_peer *peer,
 		changes |= TFC__GOSSIP_META_CHANGED;
 	}
 	if (tfc__gossip_address_compare(&peer->address, &record->address) != 0) {
-		bool is_hashed = g->count > peer->slot && g->slots[peer->slot] == peer &&
+		bool is_hashed = g->count > peer->position && g->order[peer->position] == peer &&
 				 tfc__gossip_is_there(peer);
 		if (is_hashed)
 			tfc__gossip_hash(g, peer);
@@ -172,9 +137,6 @@ static void gossip_report_full(struct tfc__gossip *g)
 struct gossip_peer *tfc__gossip_peer_add(struct tfc__gossip *g,
 					 const struct tfc__gossip_message *record)
 {
-	uint64_t number = gossip_id_number(g, &record->id);
-	if (tfc__map_get(&g->by_id, number, UINT32_MAX) != UINT32_MAX)
-		return NULL;
 	if (g->count >= g->options.member_max) {
 		if (g->there == g->count) {
 			gossip_report_full(g);
@@ -185,10 +147,9 @@ struct gossip_peer *tfc__gossip_peer_add(struct tfc__gossip *g,
 	}
 	struct gossip_peer *peer = calloc(1, sizeof(*peer));
 	uint32_t changes;
-	if (!peer || !gossip_table_grow(g) ||
-	    !tfc__map_reserve(&g->by_name, g->by_name.count + 1) ||
-	    !tfc__gossip_peer_describe(g, peer, record, &changes) ||
-	    !tfc__map_set(&g->by_id, number, g->count)) {
+	if (!peer || !gossip_table_grow(g) || !tfc__gossip_index_reserve(g, &g->by_id) ||
+	    !tfc__gossip_index_reserve(g, &g->by_name) ||
+	    !tfc__gossip_peer_describe(g, peer, record, &changes)) {
 		if (peer)
 			tfc__gossip_peer_free(peer);
 		g->is_nomem = true;
@@ -200,9 +161,9 @@ struct gossip_peer *tfc__gossip_peer_add(struct tfc__gossip *g,
 	peer->state = TFC_MEMBER_ALIVE;
 	peer->since = g->now;
 	peer->is_hidden = true; /* until it has its name */
-	peer->slot = peer->position = g->count;
-	g->slots[g->count] = g->order[g->count] = peer;
-	g->count++;
+	peer->position = g->count;
+	g->order[g->count++] = peer;
+	tfc__gossip_index_set(g, &g->by_id, peer);
 	gossip_order_enter(g, peer);
 	tfc__gossip_hash(g, peer);
 	return peer;
@@ -213,21 +174,10 @@ void tfc__gossip_peer_remove(struct tfc__gossip *g, struct gossip_peer *peer)
 	assert(!tfc__gossip_is_there(peer));
 	tfc__gossip_report(g, peer, TFC__GOSSIP_REMOVED);
 	tfc__gossip_spread_stop(g, peer);
-	uint64_t name = gossip_name_number(g, peer->text, peer->name_len);
-	if (tfc__map_get(&g->by_name, name, UINT32_MAX) == peer->slot)
-		tfc__map_remove(&g->by_name, name);
-	tfc__map_remove(&g->by_id, gossip_id_number(g, &peer->id));
+	tfc__gossip_index_remove(g, &g->by_name, peer);
+	tfc__gossip_index_remove(g, &g->by_id, peer);
 	g->count--;
 	gossip_order_swap(g, peer->position, g->count);
-	struct gossip_peer *last = g->slots[g->count];
-	if (last != peer) {
-		uint64_t last_name = gossip_name_number(g, last->text, last->name_len);
-		if (tfc__map_get(&g->by_name, last_name, UINT32_MAX) == last->slot)
-			tfc__map_set(&g->by_name, last_name, peer->slot);
-		tfc__map_set(&g->by_id, gossip_id_number(g, &last->id), peer->slot);
-		last->slot = peer->slot;
-		g->slots[last->slot] = last;
-	}
 	tfc__list_append(&g->removed, &peer->spread);
 }
 
@@ -293,9 +243,7 @@ static void gossip_hide(struct tfc__gossip *g, struct gossip_peer *peer)
 
 void tfc__gossip_peer_claim_name(struct tfc__gossip *g, struct gossip_peer *peer)
 {
-	uint64_t number = gossip_name_number(g, peer->text, peer->name_len);
-	uint32_t slot = tfc__map_get(&g->by_name, number, UINT32_MAX);
-	struct gossip_peer *holder = slot == UINT32_MAX ? NULL : g->slots[slot];
+	struct gossip_peer *holder = tfc__gossip_index_find(g, &g->by_name, peer);
 	if (holder && holder != peer && tfc__gossip_is_there(holder)) {
 		peer->is_contested = holder->is_contested = true;
 		bool is_won = gossip_name_is_won(peer, holder);
@@ -317,19 +265,15 @@ void tfc__gossip_peer_claim_name(struct tfc__gossip *g, struct gossip_peer *peer
 	}
 	if (holder && holder != peer && holder != g->self && !holder->is_hidden)
 		gossip_hide(g, holder);
-	if (!tfc__map_set(&g->by_name, number, peer->slot)) {
+	if (!tfc__gossip_index_reserve(g, &g->by_name)) {
 		g->is_nomem = true;
 		return;
 	}
+	tfc__gossip_index_set(g, &g->by_name, peer);
 	if (peer->is_hidden) {
 		peer->is_hidden = false;
 		tfc__gossip_report(g, peer, TFC__GOSSIP_ADDED);
 	}
-}
-
-static bool gossip_name_is_same(const struct gossip_peer *a, const struct gossip_peer *b)
-{
-	return a->name_len == b->name_len && memcmp(a->text, b->text, a->name_len) == 0;
 }
 
 /* A member is gone: another one that had to do without the name may have it now. Only members whose
@@ -339,7 +283,7 @@ static void gossip_name_pass_on(struct tfc__gossip *g, const struct gossip_peer 
 	if (!gone->is_contested || gone->is_hidden)
 		return;
 	for (uint32_t i = 1; i < g->there; i++)
-		if (g->order[i]->is_hidden && gossip_name_is_same(g->order[i], gone)) {
+		if (g->order[i]->is_hidden && tfc__gossip_name_equal(g->order[i], gone)) {
 			tfc__gossip_peer_claim_name(g, g->order[i]);
 			return;
 		}

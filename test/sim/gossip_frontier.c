@@ -1,9 +1,11 @@
 /*
  * The figures of doc/internals/gossip.md.
  *
- *     gossip_frontier            parameters against detection, false positives and bytes
- *     gossip_frontier N SECONDS  one world of N members: time, memory, messages and bytes
+ *     gossip_frontier                   parameters against detection, false positives and bytes
+ *     gossip_frontier N SECONDS [META]  one world of N members with META bytes of metadata (60):
+ *                                       time, memory, messages and bytes
  */
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,18 +111,23 @@ static void print_row(uint64_t interval_ms, uint32_t alpha, uint32_t beta)
 	fflush(stdout);
 }
 
-static void print_world(uint32_t nodes, uint64_t seconds)
+static void print_world(uint32_t nodes, uint64_t seconds, uint32_t meta_len)
 {
 	struct rusage usage;
-	struct gossip_sim *s = gossip_sim_new(&(struct gossip_sim_options){
-		.nodes = nodes, .seed = 1, .loss_ppm = 10000, .meta_len = 60, .is_warm = true});
+	struct gossip_sim *s = gossip_sim_new(&(struct gossip_sim_options){.nodes = nodes,
+									   .seed = 1,
+									   .loss_ppm = 10000,
+									   .meta_len = meta_len,
+									   .is_warm = true});
 	gossip_sim_start_all(s, 60 * GS_SECOND);
 	getrusage(RUSAGE_SELF, &usage);
+	struct mallinfo2 heap = mallinfo2();
 	double members = (double)nodes * nodes, begin_s = cpu_s();
-	printf("%u members known to each other: %.1f s of cpu, %ld MiB, %.0f bytes for each member "
-	       "at "
-	       "each node\n",
-	       nodes, begin_s, usage.ru_maxrss / 1024, (double)usage.ru_maxrss * 1024 / members);
+	printf("%u members known to each other: %.1f s of cpu, at most %ld MiB; allocated: %.0f "
+	       "bytes "
+	       "for each member at each node\n",
+	       nodes, begin_s, usage.ru_maxrss / 1024,
+	       (double)(heap.uordblks + heap.hblkhd) / members);
 	fflush(stdout);
 	gossip_sim_run(s, seconds * GS_SECOND);
 	const struct gossip_sim_counts *c = gossip_sim_counts(s);
@@ -143,8 +150,9 @@ static void print_world(uint32_t nodes, uint64_t seconds)
 
 int main(int argc, char **argv)
 {
-	if (argc == 3) {
-		print_world((uint32_t)atoi(argv[1]), (uint64_t)atoll(argv[2]));
+	if (argc >= 3) {
+		print_world((uint32_t)atoi(argv[1]), (uint64_t)atoll(argv[2]),
+			    argc > 3 ? (uint32_t)atoi(argv[3]) : 60);
 		return 0;
 	}
 	printf("| interval | alpha | beta | down p50, s | p99, s | false at 10 %% loss | at 25 %% "

@@ -596,6 +596,9 @@ void gossip_sim_kill(struct gossip_sim *s, uint32_t node, bool is_silent)
 	n->is_silent = is_silent;
 	n->killed_at = s->now;
 	n->detection_count = 0;
+	if (!n->detections)
+		n->detections = calloc(s->options.nodes, sizeof(uint64_t));
+	assert_non_null(n->detections);
 	for (uint32_t i = 0; i < n->inbox_count; i++)
 		free(n->inbox[i].bytes);
 	n->inbox_count = 0;
@@ -799,8 +802,6 @@ struct gossip_sim *gossip_sim_new(const struct gossip_sim_options *options)
 		snprintf(n->name, sizeof(n->name), "node-%u", i);
 		if (options->drift_ppm)
 			n->drift_ppm = gossip_sim_random(s, options->drift_ppm);
-		n->detections = calloc(options->nodes, sizeof(uint64_t));
-		assert_non_null(n->detections);
 	}
 	return s;
 }
