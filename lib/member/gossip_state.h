@@ -2,6 +2,8 @@
 #ifndef TFC_MEMBER_GOSSIP_STATE_H
 #define TFC_MEMBER_GOSSIP_STATE_H
 
+#include <string.h>
+
 #include "base/buf.h"
 #include "base/list.h"
 #include "member/gossip_message.h"

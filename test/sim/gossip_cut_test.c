@@ -192,7 +192,8 @@ static void a_rolling_restart_is_seen_as_such(void **state)
 	gossip_sim_free(s);
 }
 
-/* memberlist issue 311: after a mass restart, live nodes stayed dead. GOSSIP_MEMBERS: so many. */
+/* memberlist issue 311: after a mass restart, live nodes stayed dead. The environment
+ * variable GOSSIP_MEMBERS sets how many nodes there are. */
 static void a_mass_restart_leaves_nobody_dead(void **state)
 {
 	(void)state;

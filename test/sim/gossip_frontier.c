@@ -123,18 +123,16 @@ static void print_world(uint32_t nodes, uint64_t seconds, uint32_t meta_len)
 	getrusage(RUSAGE_SELF, &usage);
 	struct mallinfo2 heap = mallinfo2();
 	double members = (double)nodes * nodes, begin_s = cpu_s();
-	printf("%u members known to each other: %.1f s of cpu, at most %ld MiB; allocated: %.0f "
-	       "bytes "
-	       "for each member at each node\n",
+	printf("%u members known to each other: %.1f s of cpu, at most %ld MiB; "
+	       "allocated: %.0f bytes for each member at each node\n",
 	       nodes, begin_s, usage.ru_maxrss / 1024,
 	       (double)(heap.uordblks + heap.hblkhd) / members);
 	fflush(stdout);
 	gossip_sim_run(s, seconds * GS_SECOND);
 	const struct gossip_sim_counts *c = gossip_sim_counts(s);
 	double per_node = (double)nodes * (double)seconds;
-	printf("%llu s: %.1f s of cpu; per node and second: %.2f datagrams, %.0f bytes of plain "
-	       "text, "
-	       "%.1f bytes over streams; %llu false deaths\n",
+	printf("%llu s: %.1f s of cpu; per node and second: %.2f datagrams, "
+	       "%.0f bytes of plain text, %.1f bytes over streams; %llu false deaths\n",
 	       (unsigned long long)seconds, cpu_s() - begin_s, (double)c->datagrams / per_node,
 	       (double)c->datagram_bytes / per_node, (double)c->stream_bytes / per_node,
 	       (unsigned long long)c->false_downs);
