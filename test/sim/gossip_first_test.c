@@ -274,11 +274,14 @@ static void a_restored_state_gets_a_higher_generation(void **state)
 	gossip_sim_free(s);
 }
 
-/* Node 4 is a copy of node 3: one key, two addresses. */
-static void clones(uint32_t copy_generation, uint32_t loser)
+/* Node 4 is a copy of node 3: one key, two addresses, of which that of node 4 is the higher one. */
+static void clones(uint32_t generation, uint32_t copy_generation, uint32_t loser)
 {
-	struct gossip_sim *s = new_world(5, 4);
+	struct gossip_sim *s = new_world(5, 3);
 	struct tfc__gossip_id id = gossip_sim_id(3);
+	gossip_sim_disguise(s, 3, NULL, &generation, NULL, false);
+	gossip_sim_start(s, 3, 0);
+	gossip_sim_run(s, 5 * GS_SECOND);
 	gossip_sim_disguise(s, 4, &id, &copy_generation, "node-3", false);
 	gossip_sim_start(s, 4, 0);
 	gossip_sim_run(s, 5 * GS_SECOND);
@@ -310,13 +313,14 @@ static void clones(uint32_t copy_generation, uint32_t loser)
 static void of_two_with_one_key_the_higher_generation_stays(void **state)
 {
 	(void)state;
-	clones(5, 3);
+	clones(1, 5, 3);
+	clones(5, 1, 4);
 }
 
 static void of_two_with_one_key_and_generation_one_stays(void **state)
 {
 	(void)state;
-	clones(1, 3); /* the higher address stays */
+	clones(1, 1, 3); /* the higher address stays */
 }
 
 static void of_two_with_one_name_the_higher_generation_stays(void **state)

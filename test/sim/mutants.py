@@ -3,7 +3,8 @@
 mutants.py BUILD [--seeds N] [--seconds S] [--tests] [NAME...]
 A mutant's files are compiled as the build compiles them, and linked in place of the simulator's own
 or in front of the library. The line "Breaks: ..." in front of a patch names the referee that must find it.
-A patch with a line "Test: NAME" is found by that test of test/sim; "Breaks: ..." is the case that fails.
+A patch with a line "Test: NAME" is found by that test of test/sim, or with "Test: unit/NAME" by one of
+test/unit; "Breaks: ..." is the case that fails.
 --tests: only these; otherwise only the others.
 """
 
@@ -100,6 +101,11 @@ def hunt(program, promise, seen_in, seeds, seconds):
     return None
 
 
+def test_program(name):
+    """The program of a test, relative to the build directory."""
+    return f"test/{name}_test" if "/" in name else f"test/sim/{name}_test"
+
+
 def run_test(program, case):
     """The line of the test's output that says that this case failed, or None."""
     done = subprocess.run([program], capture_output=True, text=True)
@@ -122,9 +128,8 @@ def main():
             continue
         with tempfile.TemporaryDirectory() as folder:
             begin = time.monotonic()
-            program = make(options.build.resolve(),
-                           f"test/sim/{test}_test" if test else "test/sim/nodes/nodes", patch,
-                           pathlib.Path(folder))
+            program = make(options.build.resolve(), test_program(test) if test else "test/sim/nodes/nodes",
+                           patch, pathlib.Path(folder))
             if test:
                 found = run_test(program, head_line(patch, "Breaks"))
             else:

@@ -312,12 +312,12 @@ static void keys_are_changed_while_all_understand_each_other(void **state)
 	assert_memory_equal(last.bytes + 4, tfc__keyring_first(steps[3], TFC__KEY_NODE)->id, 8);
 }
 
-static void invented_senders_use_bounded_memory(void **state)
+/* Opens one datagram of each of these many senders at `b`. */
+static void flood(struct tfc__sealing *b, const struct tfc__keyring *ring, uint32_t first,
+		  uint32_t count)
 {
-	const struct tfc__keyring *ring = ring_of(old_key, NULL);
-	struct tfc__sealing *b = sealing_of(ring, id_b, 1);
 	tfc_error error = TFC_ERROR_INIT;
-	for (uint32_t i = 0; i < TFC__SEALED_SENDERS + 100; i++) {
+	for (uint32_t i = first; i < first + count; i++) {
 		uint8_t id[TFC__SEALED_ID_SIZE] = {(uint8_t)i, (uint8_t)(i >> 8),
 						   (uint8_t)(i >> 16)};
 		struct tfc__sealing *one;
@@ -326,7 +326,34 @@ static void invented_senders_use_bounded_memory(void **state)
 		assert_int_equal(open_datagram(b, &datagram), 1);
 		tfc__sealing_free(one);
 	}
+}
+
+static void invented_senders_use_bounded_memory(void **state)
+{
+	const struct tfc__keyring *ring = ring_of(old_key, NULL);
+	struct tfc__sealing *b = sealing_of(ring, id_b, 1);
+	flood(b, ring, 0, TFC__SEALED_SENDERS + 100);
 	assert_int_equal(tfc__sealing_senders(b), TFC__SEALED_SENDERS);
+}
+
+/* Its recorded datagrams are refused before, during and after the flood. */
+static void sender_in_use_keeps_its_window_in_a_flood_of_invented_ones(void **state)
+{
+	enum { ROUND = TFC__SEALED_SENDERS / 2, ROUNDS = 5 };
+	const struct tfc__keyring *ring = ring_of(old_key, NULL);
+	struct tfc__sealing *used = sealing_of(ring, id_a, 1), *b = sealing_of(ring, id_b, 1);
+	struct datagram recorded[ROUNDS];
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		recorded[round] = seal(used, "x");
+		assert_int_equal(open_datagram(b, &recorded[round]), 1);
+		flood(b, ring, round * ROUND, ROUND);
+		for (uint32_t i = 0; i <= round; i++)
+			assert_int_equal(open_datagram(b, &recorded[i]), TFC_EEXIST);
+	}
+	assert_int_equal(tfc__sealing_senders(b), TFC__SEALED_SENDERS);
+	/* without the window of a sender that was silent meanwhile, its datagrams open again */
+	flood(b, ring, ROUNDS * ROUND, 2 * ROUND);
+	assert_int_equal(open_datagram(b, &recorded[0]), 1);
 }
 
 #define TEST(name) cmocka_unit_test_teardown(name, free_all)
@@ -347,6 +374,7 @@ int main(void)
 		TEST(another_key_magic_or_role_does_not_open),
 		TEST(keys_are_changed_while_all_understand_each_other),
 		TEST(invented_senders_use_bounded_memory),
+		TEST(sender_in_use_keeps_its_window_in_a_flood_of_invented_ones),
 	};
 	if (sodium_init() < 0)
 		return 1;
