@@ -41,11 +41,11 @@ static void memory_limit_text(const tfc_job_task *task, char text[MEMORY_LIMIT_S
 
 static void describe_tasks(const tfc_job_info *job, struct text *text)
 {
-	static const char *const heads[] = {"TASK",          "NODE",
-					    "ADDRESS",       "PID",
-					    "ATTEMPT",       "STATE",
-					    "RESTARTS LEFT", "STALLS AFTER",
-					    "MEMORY LIMIT",  NULL};
+	static const char *const heads[] = {"TASK",         "NODE",
+					    "ADDRESS",      "PID",
+					    "ATTEMPT",      "RESTARTS LEFT",
+					    "STALLS AFTER", "MEMORY LIMIT",
+					    "STATE",        NULL};
 	struct table table;
 	const tfc_job_task *task;
 	char unreachable[64], limit[MEMORY_LIMIT_SIZE];
@@ -57,15 +57,15 @@ static void describe_tasks(const tfc_job_info *job, struct text *text)
 		table_add(&table, "%s", or_dash(task->address));
 		table_add(&table, task->pid ? "%d" : "-", task->pid);
 		table_add(&table, "%u", task->attempt);
-		table_add(&table, "%s%s%s%s", tfc_task_state_name(task->state),
-			  *task->activity ? ": " : "", task->activity, unreachable);
 		table_add(&table, task->restarts_left == UINT32_MAX ? "-" : "%u",
 			  task->restarts_left);
 		table_add(&table, task->stall_ms ? "%.7g s" : "-", (double)task->stall_ms / 1e3);
 		memory_limit_text(task, limit);
 		table_add(&table, "%s", limit);
+		table_add(&table, "%s%s%s%s", tfc_task_state_name(task->state),
+			  *task->activity ? ": " : "", task->activity, unreachable);
 	}
-	char *lines = table_end(&table, 0);
+	char *lines = table_end(&table, stdout_columns());
 	text_add(text, "\n%s", lines);
 	free(lines);
 }

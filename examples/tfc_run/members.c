@@ -49,7 +49,7 @@ static void add_member(struct table *table, const tfc_member_info *member)
 	char memory[MEMORY_SIZE];
 	table_add(table, "%s", member->name);
 	table_add(table, "%s%s", tfc_member_state_name(member->state),
-		  member->is_draining ? ",draining" : "");
+		  member->is_draining && member->state != TFC_MEMBER_LEFT ? ",draining" : "");
 	add_contact(table, member);
 	table_add(table, "%s", member->address ? member->address : "-");
 	add_number(table, member->slots, "any");
@@ -73,7 +73,7 @@ static int print_members(void *user, const tfc_reply *reply)
 	begin_members(&table);
 	for (uint32_t i = 0; (member = tfc_members_at(reply->members, i)); i++)
 		add_member(&table, member);
-	char *text = table_end(&table, 0);
+	char *text = table_end(&table, stdout_columns());
 	int status = print_text(text);
 	free(text);
 	return status;

@@ -114,11 +114,14 @@ static void node_on_member(void *user, uint32_t change, const tfc_member_info *m
 	const char *state = change == TFC_MEMBER_EVENT_REMOVED
 				    ? "removed"
 				    : tfc_member_state_name(member->state);
+	bool is_unknown = member->state == TFC_MEMBER_DOWN && !member->silent_ms;
 	if (node->options->is_json)
 		print_event(json_pack("{ss ss ss* ss sb}", "event", "member", "name", member->name,
 				      "address", member->address, "state", state, "draining",
 				      (int)member->is_draining));
-	if (!member->is_self)
+	if (!member->is_self && is_unknown && change != TFC_MEMBER_EVENT_REMOVED)
+		node_message(node, "node %s has not been reached yet", member->name);
+	else if (!member->is_self)
 		node_message(node, "node %s %s %s%s", member->name,
 			     member->state == TFC_MEMBER_LEFT && change != TFC_MEMBER_EVENT_REMOVED
 				     ? "has"
@@ -180,7 +183,9 @@ static void node_on_signal(struct node *node, int number)
 		node->is_done = true;
 		return;
 	}
-	node_message(node, "leaving; a second %s stops at once",
+	node_message(node,
+		     "leaving; the tasks here move to other nodes or end; a second %s stops "
+		     "at once",
 		     number == SIGINT ? "Ctrl-C" : "signal");
 	node->is_leaving = true;
 	notify_manager(node, "STOPPING=1\nSTATUS=leaving the cluster");

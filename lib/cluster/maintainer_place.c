@@ -220,7 +220,7 @@ static void drain_link(struct tfc__maintainer *maintainer, struct agent_link *li
 {
 	char text[128];
 	link->is_drained = true;
-	snprintf(text, sizeof(text), "node %s is drained", link->node->name);
+	snprintf(text, sizeof(text), "node %s is drained or leaves", link->node->name);
 	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_NODE_DRAIN,
 								   .node = link->number,
 								   .text = text});

@@ -26,6 +26,9 @@ struct tfc__member {
 	uint32_t state;    /* enum tfc_member_state */
 	uint64_t since_ns; /* when the state began, tfc__now */
 	bool was_reached;  /* it was alive since it was added */
+	/* Since it was last alive, a connection to it failed to authenticate: its key or identity
+	 * is another one. */
+	bool has_mismatch;
 	bool is_self;
 	bool is_draining; /* receives no new tasks */
 	bool is_out;      /* removed; the row stays until the removal has been reported */
@@ -110,6 +113,8 @@ void tfc__members_broken(struct tfc__members *members, struct tfc__member *membe
 /* The member did not respond in time: to a request, or to a new connection. A backend that reports
  * states may know from others that it is alive; for this node it is of no use. */
 void tfc__members_unreached(struct tfc__members *members, struct tfc__member *member);
+/* A connection to the member failed to authenticate. */
+void tfc__members_mismatched(struct tfc__member *member);
 /* The member has announced that it leaves. */
 void tfc__members_left(struct tfc__members *members, struct tfc__member *member);
 /* The member has reported its own slots, memory, gpus, labels and is_draining. From now on they

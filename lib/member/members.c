@@ -26,6 +26,23 @@ static bool is_probed(const struct tfc__member_row *row)
 	return !tfc__list_is_empty(&row->probe.link);
 }
 
+static void members_log_cut_off(struct tfc__members *members)
+{
+	uint32_t mismatched = 0;
+	TFC__LIST_EACH (link, &members->all)
+		mismatched += tfc__member_row_of(link)->member.has_mismatch;
+	if (mismatched)
+		tfc__log(members->ctx, TFC_LOG_WARNING, "member", "",
+			 "more than a third of the members are unreachable, and connections to %u "
+			 "of them do not authenticate: check that this node has the cluster's key "
+			 "(key_file); it declares no member down for now",
+			 mismatched);
+	else
+		tfc__log(members->ctx, TFC_LOG_WARNING, "member", "",
+			 "more than a third of the members became unreachable at once; this node "
+			 "may be the one that is cut off; it declares no member down for now");
+}
+
 static void members_on_probe_timer(struct tfc__timer *timer)
 {
 	struct tfc__members *members = tfc__container_of(timer, struct tfc__members, timer);
@@ -36,9 +53,7 @@ static void members_on_probe_timer(struct tfc__timer *timer)
 			 "enough members respond again; from now on this node declares unreachable "
 			 "members down");
 	if (!was_cut_off && members->probes.is_cut_off)
-		tfc__log(members->ctx, TFC_LOG_WARNING, "member", "",
-			 "more than a third of the members became unreachable at once; this node "
-			 "may be the one that is cut off; it declares no member down for now");
+		members_log_cut_off(members);
 	set_probe_timer(members);
 	tfc__members_keep(members);
 	TFC__LIST_EACH (link, &members->all) {
@@ -79,6 +94,7 @@ static void report_observation(struct tfc__members *members, struct tfc__member_
 void tfc__members_received(struct tfc__members *members, struct tfc__member *member)
 {
 	struct tfc__member_row *row = tfc__member_row_of(&member->link);
+	member->has_mismatch = false;
 	if (!is_probed(row)) {
 		report_observation(members, row, TFC__MEMBER_RECEIVED);
 		return;
@@ -107,6 +123,11 @@ void tfc__members_unreached(struct tfc__members *members, struct tfc__member *me
 	struct tfc__member_row *row = tfc__member_row_of(&member->link);
 	if (!is_probed(row)) /* else its silence shows it */
 		report_observation(members, row, TFC__MEMBER_UNREACHED);
+}
+
+void tfc__members_mismatched(struct tfc__member *member)
+{
+	member->has_mismatch = true;
 }
 
 void tfc__members_left(struct tfc__members *members, struct tfc__member *member)

@@ -253,6 +253,8 @@ static void dialed_on_down(struct tfc__peer *connection, void *user, const tfc_e
 	/* A node that ends may close the connection too, but then nobody accepts the next one. */
 	if (!peer->is_up && peer->failures && why && why->code == TFC_ELOST)
 		node_peer_log(peer, why->text);
+	if (!peer->is_up && is_mismatch && why->code == TFC_EACCES && peer->member)
+		tfc__members_mismatched(peer->member);
 	if (!peer->is_up && is_mismatch)
 		dialed_refused(peer, why);
 	else

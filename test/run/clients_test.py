@@ -162,7 +162,7 @@ class CommandsTest(ClientsTest):
         self.await_ready(job)
         text = self.ask("describe", job).out.decode()
         for pattern in (f"job +{job}", "state +running", r"maintainer +a \(epoch 1\)",
-                        "worker/0 +a +- +[0-9]+ +2 +ready +4 +7 s +-\n",
+                        "worker/0 +a +- +[0-9]+ +2 +4 +7 s +- +ready\n",
                         rf"Last failures:\n  {MOMENT} worker/0#1 on a: worker/0 died of SIGKILL"):
             self.assertRegex(text, pattern)
         self.ask("stop", "--kill", "--wait", job)
@@ -176,7 +176,7 @@ class CommandsTest(ClientsTest):
         if not is_limited:
             self.nodes[task["node"]].await_output("memory is not limited to 104857600 bytes: ", "err")
         text = self.ask("describe", job).out.decode()
-        self.assertRegex(text, "worker/0 .* 100MiB" + ("" if is_limited else ", not enforced") + "\n")
+        self.assertRegex(text, "worker/0 .* 100MiB" + ("" if is_limited else ", not enforced") + " +ready\n")
         self.ask("stop", "--kill", "--wait", job)
 
     def test_describe_shows_how_and_when_a_job_ended(self):

@@ -113,6 +113,24 @@ class MembersTest(NodeTest):
                 for line in lines:
                     self.assertRegex(line, "^" + ("" if is_journal else moment) + "tfc_run: ")
 
+    def test_a_node_with_another_key_says_so_when_all_are_unreachable(self):
+        self.write_members("abc")
+        self.run_bare("keygen", "other")
+        self.node("a")
+        self.node("b")
+        c = self.node("c", "--key", "other", "--probe", "0.05", "--suspect", "0.1", "--down", "0.3")
+        c.await_output("more than a third of the members are unreachable, and connections to 2 of them do not "
+                       r"authenticate: check that this node has the cluster's key \(--key\); it declares no member down",
+                       "err")
+
+    def test_a_member_that_was_never_up_is_not_down(self):
+        a = self.node("a")
+        a.await_output("node b has not been reached yet", "err")
+        b = self.node("b")
+        self.await_state(a, "b", "alive")
+        b.process.kill()
+        a.await_output("node b is down", "err")
+
     def test_a_node_that_leaves_has_left(self):
         a, b = self.node("a"), self.node("b")
         self.await_state(a, "b", "alive")
@@ -129,7 +147,7 @@ class MembersTest(NodeTest):
         self.await_state(a, "b", "alive")
         b.process.send_signal(signal.SIGSTOP)  # it will not receive the goodbye
         a.process.terminate()
-        a.await_output("leaving; a second signal", "err")
+        a.await_output("leaving; the tasks here move to other nodes or end; a second signal stops at once", "err")
         a.process.terminate()
         a.end()
         b.process.send_signal(signal.SIGCONT)
@@ -321,11 +339,14 @@ class MovesTest(NodeTest):
 
     def test_a_node_that_leaves_hands_its_tasks_over(self):
         self.start_job()
+        follower = self.start_bare("attach", "--gateway", f"unix:{self.dir}/state-a/node.sock", "long")
         self.b.process.terminate()
+        follower.await_output("must move: node b is drained or leaves; restarting the group", "err")
         self.b.end()
         self.assertEqual(self.b.status, 0)
         self.await_places({"a"})
         self.await_state(self.a, "b", "left")
+        self.assertRegex(self.ask("members"), r"\nb +left +")
 
     def test_jobs_go_on_when_their_node_is_back(self):
         self.start_job()

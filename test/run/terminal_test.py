@@ -56,6 +56,13 @@ class TerminalTest(harness.RunTest):
     def ask(self, command, *args):
         return self.run_bare(command, "--gateway", f"unix:{self.dir}/gateway.sock", *args)
 
+    def on_terminal(self, columns, *args):
+        command = " ".join([harness.TFC_RUN, args[0], "--gateway", f"unix:{self.dir}/gateway.sock", *args[1:]])
+        run = harness.Run(["-c", f"stty cols {columns}; exec {command}"], self.env, self.dir, on_terminal=True,
+                          program="/bin/sh")
+        self.runs.append(run)
+        return run.end().out.decode()
+
     def test_the_responses_of_a_gateway(self):
         self.play({
             "gateway.jobs": pack({"jobs": [LISTED, DAMAGED], "not_asked": [{"node": HOSTILE, "reason": HOSTILE}]}),
@@ -77,16 +84,26 @@ class TerminalTest(harness.RunTest):
         reason = "the reason in full: " + "é" * 280
         job = dict(LISTED, job="0123456789abcdef", name="digits", text=reason, nodes=["a"])
         self.play({"gateway.jobs": pack({"jobs": [job], "not_asked": []})})
-        command = f"{harness.TFC_RUN} ps --gateway unix:{self.dir}/gateway.sock"
         # at 70 columns too little room is left: the row takes two lines
         for columns, width in ((200, 200), (120, 120), (70, 140)):
-            run = harness.Run(["-c", f"stty cols {columns}; exec {command}"], self.env, self.dir,
-                              on_terminal=True, program="/bin/sh")
-            self.runs.append(run)
-            head, row = run.end().out.decode().splitlines()
+            head, row = self.on_terminal(columns, "ps").splitlines()
             self.assertEqual((len(row), row[-3:]), (width, "..."))
             self.assertEqual(row[head.index("REASON"):][:20], reason[:20])
         self.assertTrue(self.ask("ps").out.decode().endswith(reason + "\n"))
+
+    def test_the_state_in_describe_and_the_labels_in_members_end_there_too(self):
+        doing = "what it does: " + "é" * 280
+        task = dict(TASK, tt="worker", n="a", ad="", ac=doing)
+        member = {"name": "a", "state": 1, "address": "tcp://a:1", "labels": ["what=" + "l" * 280]}
+        self.play({"gateway.describe": pack(dict(LISTED, text="", name="", tasks=[task])),
+                   "gateway.members": pack({"members": [member]})})
+        for args, head, text in ((["describe", "j"], "STATE", "running: " + doing), (["members"], "LABELS", "what=l")):
+            lines = self.on_terminal(160, *args).splitlines()
+            number, at = next((i, line.index(head)) for i, line in enumerate(lines) if head in line)
+            row = lines[number + 1]
+            self.assertEqual((len(row), row[-3:]), (160, "..."))
+            self.assertEqual(row[at:][:6], text[:6])
+            self.assertIn(text, self.ask(*args).out.decode())
 
     def test_json_of_a_gateways_response_keeps_its_values(self):
         self.play({"gateway.describe": pack(JOB), "gateway.members": pack({"members": [MEMBER]}),
