@@ -265,15 +265,18 @@ static void gossip_datagram_message(struct tfc__gossip *g, const struct tfc__gos
 	}
 }
 
+/* Sends no more bytes back than `event` has, unless its source is the known address of its sender:
+ * whoever replays a datagram may have forged the source. */
 static void gossip_respond(struct tfc__gossip *g, const struct gossip_wants *wants,
 			   const struct gossip_origin *origin, uint64_t incarnation,
-			   const struct tfc__gossip_address *from)
+			   const struct tfc__gossip_event *event)
 {
 	struct tfc__gossip_message m;
 	bool is_running = g->mode == GOSSIP_RUNNING;
 	bool is_empty = true;
 	const struct gossip_peer *sender = tfc__gossip_peer_find(g, &origin->sender);
-	tfc__gossip_frame_begin(g, g->options.datagram_max);
+	bool is_known = tfc__gossip_peer_is_at(sender, &event->from);
+	tfc__gossip_frame_begin(g, is_known ? g->options.datagram_max : event->len);
 	if (wants->is_ping && (is_running || g->mode == GOSSIP_LEAVING)) {
 		m = (struct tfc__gossip_message){.type = TFC__GOSSIP_ACK, .seq = wants->ping_seq};
 		is_empty &= !tfc__gossip_frame_add(g, &m);
@@ -300,7 +303,7 @@ static void gossip_respond(struct tfc__gossip *g, const struct gossip_wants *wan
 	if (is_empty)
 		g->out.len = g->frame_offset;
 	else
-		tfc__gossip_frame_send(g, from, wants->is_ping);
+		tfc__gossip_frame_send(g, &event->from, wants->is_ping && is_known);
 }
 
 static int gossip_datagram(struct tfc__gossip *g, const struct tfc__gossip_event *event)
@@ -318,8 +321,8 @@ static int gossip_datagram(struct tfc__gossip *g, const struct tfc__gossip_event
 	while (tfc__gossip_read(&reader, &m))
 		gossip_datagram_message(g, &m, &origin, &wants);
 	if (wants.is_ping_req && g->mode == GOSSIP_RUNNING)
-		tfc__gossip_ping_for(g, &wants.ping_req, &event->from);
-	gossip_respond(g, &wants, &origin, incarnation, &event->from);
+		tfc__gossip_ping_for(g, &wants.ping_req, &origin.sender, &event->from);
+	gossip_respond(g, &wants, &origin, incarnation, event);
 	return TFC_OK;
 }
 

@@ -164,15 +164,17 @@ static struct gossip_peer *gossip_probe_pick(struct tfc__gossip *g)
 /* ---- pings for others */
 
 void tfc__gossip_ping_for(struct tfc__gossip *g, const struct tfc__gossip_message *request,
+			  const struct tfc__gossip_id *sender,
 			  const struct tfc__gossip_address *from)
 {
+	bool is_asker_known = tfc__gossip_peer_is_at(tfc__gossip_peer_find(g, sender), from);
 	struct tfc__gossip_message m = {.type = TFC__GOSSIP_NACK, .seq = request->seq};
 	if (tfc__gossip_id_equal(&request->id, &g->self->id))
 		return;
 	if (g->relay_count == GOSSIP_RELAYS) {
 		tfc__gossip_frame_begin(g, g->options.datagram_max);
 		tfc__gossip_frame_add(g, &m);
-		tfc__gossip_frame_send(g, from, true);
+		tfc__gossip_frame_send(g, from, is_asker_known);
 		return;
 	}
 	uint32_t at = (g->relay_first + g->relay_count++) % GOSSIP_RELAYS;
@@ -181,12 +183,15 @@ void tfc__gossip_ping_for(struct tfc__gossip *g, const struct tfc__gossip_messag
 		.asked_seq = request->seq,
 		.target = request->id,
 		.asked_by = *from,
+		.is_asker_known = is_asker_known,
 		.deadline = g->now + g->options.interval_ns * 2 / 5,
 	};
 	m = (struct tfc__gossip_message){.type = TFC__GOSSIP_PING, .seq = g->seq};
 	tfc__gossip_frame_begin(g, g->options.datagram_max);
 	tfc__gossip_frame_add(g, &m);
-	tfc__gossip_frame_send(g, &request->address, true);
+	tfc__gossip_frame_send(g, &request->address,
+			       tfc__gossip_peer_is_at(tfc__gossip_peer_find(g, &request->id),
+						      &request->address));
 }
 
 static void gossip_relay_respond(struct tfc__gossip *g, struct gossip_relay *relay,
@@ -196,7 +201,7 @@ static void gossip_relay_respond(struct tfc__gossip *g, struct gossip_relay *rel
 	relay->is_done = true;
 	tfc__gossip_frame_begin(g, g->options.datagram_max);
 	tfc__gossip_frame_add(g, &m);
-	tfc__gossip_frame_send(g, &relay->asked_by, true);
+	tfc__gossip_frame_send(g, &relay->asked_by, relay->is_asker_known);
 }
 
 static void gossip_relay_tick(struct tfc__gossip *g)

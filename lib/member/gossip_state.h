@@ -86,6 +86,7 @@ struct gossip_relay {
 	uint32_t asked_seq;
 	struct tfc__gossip_id target;
 	struct tfc__gossip_address asked_by;
+	bool is_asker_known; /* it is at this address */
 	uint64_t deadline;
 	bool is_done;
 };
@@ -249,6 +250,10 @@ void tfc__gossip_index_remove(const struct tfc__gossip *g, struct gossip_index *
 /* ---- gossip_table.c: members */
 
 struct gossip_peer *tfc__gossip_peer_find(struct tfc__gossip *g, const struct tfc__gossip_id *id);
+/* Whether this is the member's address; false if peer is NULL. Only a datagram to such an address
+ * has updates, and may be longer than the one that it responds to. */
+bool tfc__gossip_peer_is_at(const struct gossip_peer *peer,
+			    const struct tfc__gossip_address *address);
 /* Adds an alive member. NULL: out of memory, or the table is full. */
 struct gossip_peer *tfc__gossip_peer_add(struct tfc__gossip *g,
 					 const struct tfc__gossip_message *record);
@@ -313,6 +318,7 @@ void tfc__gossip_probe_contact(struct tfc__gossip *g, struct gossip_peer *peer);
 void tfc__gossip_ack(struct tfc__gossip *g, uint32_t seq, const struct tfc__gossip_id *sender);
 void tfc__gossip_nack(struct tfc__gossip *g, uint32_t seq);
 void tfc__gossip_ping_for(struct tfc__gossip *g, const struct tfc__gossip_message *request,
+			  const struct tfc__gossip_id *sender,
 			  const struct tfc__gossip_address *from);
 void tfc__gossip_awareness_add(struct tfc__gossip *g, int delta);
 

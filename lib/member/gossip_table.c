@@ -12,6 +12,12 @@ struct gossip_peer *tfc__gossip_peer_find(struct tfc__gossip *g, const struct tf
 	return tfc__gossip_index_find(g, &g->by_id, &key);
 }
 
+bool tfc__gossip_peer_is_at(const struct gossip_peer *peer,
+			    const struct tfc__gossip_address *address)
+{
+	return peer && memcmp(&peer->address, address, sizeof(*address)) == 0;
+}
+
 /* ---- order */
 
 static void gossip_order_swap(struct tfc__gossip *g, uint32_t a, uint32_t b)

@@ -438,6 +438,64 @@ static void a_datagram_is_answered_once(void **state)
 	gossip_sim_free(s);
 }
 
+/* The bytes that a node sends because of the frame, and the longest datagram among them. */
+static size_t bytes_sent(struct gossip_sim *s, const struct frame *f,
+			 const struct tfc__gossip_address *from, size_t *ret_longest)
+{
+	const struct tfc__gossip_event e = {.kind = TFC__GOSSIP_DATAGRAM,
+					    .id = f->sender,
+					    .generation = f->generation,
+					    .from = *from,
+					    .bytes = f->bytes,
+					    .len = f->len};
+	struct tfc__gossip *g = gossip_sim_core(s, 0);
+	const struct tfc__gossip_action *a;
+	size_t all = 0;
+	*ret_longest = 0;
+	assert_int_equal(tfc__gossip_step(g, &e, gossip_sim_now(s)), TFC_OK);
+	while ((a = tfc__gossip_next(g)))
+		if (a->kind == TFC__GOSSIP_DO_SEND) {
+			all += a->len;
+			*ret_longest = a->len > *ret_longest ? a->len : *ret_longest;
+		}
+	return all;
+}
+
+/* A datagram of a member is recorded, and replayed with a forged source. The node has much to tell.
+ */
+static void a_forged_source_gets_no_more_bytes_than_were_sent(void **state)
+{
+	(void)state;
+	static const enum tfc__gossip_type types[] = {TFC__GOSSIP_PING, TFC__GOSSIP_PING_REQ,
+						      TFC__GOSSIP_QUERY, TFC__GOSSIP_SUSPECT};
+	struct gossip_sim *s = new_world(40, 0);
+	struct tfc__gossip_id id = gossip_sim_id(1);
+	struct tfc__gossip_address known = gossip_sim_address(s, 1), forged = known;
+	struct frame f;
+	size_t longest;
+	forged.ip[12] ^= 1;
+	for (uint32_t i = 2; i < 40; i++)
+		accuse(s, 0, i, TFC__GOSSIP_DOWN, incarnation_of(1, 0));
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+		struct tfc__gossip_message m = {.type = types[i],
+						.id = gossip_sim_id(
+							types[i] == TFC__GOSSIP_SUSPECT ? 0 : 3),
+						.from = id,
+						.incarnation = incarnation_of(1, 0),
+						.address = forged,
+						.seq = 5};
+		frame_begin(&f, &id, incarnation_of(1, 0));
+		frame_add(&f, &m);
+		assert_true(bytes_sent(s, &f, &forged, &longest) <= f.len);
+	}
+	struct tfc__gossip_message ping = {.type = TFC__GOSSIP_PING, .seq = 6};
+	frame_begin(&f, &id, incarnation_of(1, 0));
+	frame_add(&f, &ping);
+	bytes_sent(s, &f, &known, &longest);
+	assert_true(longest > 10 * f.len);
+	gossip_sim_free(s);
+}
+
 static void the_dead_are_forgotten_after_a_time(void **state)
 {
 	(void)state;
@@ -469,6 +527,7 @@ int main(void)
 		cmocka_unit_test(a_helper_that_is_busy_says_so_at_once),
 		cmocka_unit_test(a_late_alive_does_not_revive),
 		cmocka_unit_test(a_datagram_is_answered_once),
+		cmocka_unit_test(a_forged_source_gets_no_more_bytes_than_were_sent),
 		cmocka_unit_test(the_dead_are_forgotten_after_a_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
