@@ -8,7 +8,7 @@ import pathlib
 import sys
 
 PASSED = {"OK", "EXPECTEDFAIL"}
-SHOWN_LINES = 40
+SHOWN_LINES = 20
 
 
 def read(path):
@@ -19,15 +19,16 @@ def read(path):
             yield f"{run}: {result['name']}", result
 
 
-def is_of_success(line):
-    """Whether the line only says that one function of the test succeeded (unittest, cmocka)."""
-    return line.endswith("... ok") or line.startswith(("[ RUN      ]", "[       OK ]"))
+def is_noise(line):
+    """Whether the line only says that one function of the test succeeded, or is a rule or blank."""
+    return (line.endswith("... ok") or line.startswith(("[ RUN      ]", "[       OK ]"))
+            or not line.strip("=- "))
 
 
 def show(name, result):
     text = result.get("stdout", "") + result.get("stderr", "")
     print(f"FAIL {name} ({result['result'].lower()}, {result.get('duration', 0):.1f} s)")
-    lines = [line for line in text.splitlines() if not is_of_success(line)]
+    lines = [line for line in text.splitlines() if not is_noise(line)]
     for line in lines[-SHOWN_LINES:]:
         print(f"    {line}")
 

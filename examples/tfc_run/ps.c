@@ -196,7 +196,7 @@ int ps_main(int argc, char **argv)
 			 "because one task has died counts once. DURATION is the time since all "
 			 "tasks were ready. EXIT is\n"
 			 "the exit status of attach. If a node does not respond, its jobs are "
-			 "missing and the exit status is 1.",
+			 "missing and the exit status\nis 1.",
 		.tables = {OPTION_TABLE(table, &ps), GATEWAY_OPTION_TABLE(&ps.client.options)},
 	};
 	int status;

@@ -297,7 +297,7 @@ class BoundTest(FloodTest):
             run = self.ask_with("submit")
             return run if run.status else None
         run = harness.wait_until(refusal, "a refusal")
-        self.assertEqual(run.status, 125)
+        self.assertEqual(run.status, 125, run.err)
         self.assertRegex(run.err.decode(), "memory limit for all clients reached \\([0-9]+ bytes in use, .*; "
                                            "try again later")
         self.assert_served()
