@@ -164,6 +164,11 @@ static const char *failed_address_hint(const tfc_error *why)
 	}
 }
 
+static void use_next_address(struct remote_gateway *gateway)
+{
+	gateway->at = (gateway->at + 1) % gateway->addresses.count;
+}
+
 static void note_failed_address(struct remote_gateway *gateway, const tfc_error *why)
 {
 	const char *address = gateway->addresses.items[gateway->at];
@@ -171,7 +176,7 @@ static void note_failed_address(struct remote_gateway *gateway, const tfc_error 
 	tfc__buf_addf(&gateway->tried, "%s%s%s%s%s", gateway->tried.len ? "; " : "",
 		      is_named ? "" : address, is_named ? "" : ": ", why->text,
 		      is_tcp ? failed_address_hint(why) : "");
-	gateway->at = (gateway->at + 1) % gateway->addresses.count;
+	use_next_address(gateway);
 	gateway->failed++;
 }
 
@@ -317,12 +322,19 @@ static bool heartbeat_is_needed(struct tfc__heartbeat *heartbeat)
 	return false;
 }
 
+/* Leaves a silent node for the next address. If there is none, the connection is kept: the node may
+ * respond again. */
 static void heartbeat_on_change(struct tfc__heartbeat *heartbeat)
 {
 	struct remote_gateway *gateway = tfc__container_of(heartbeat, struct remote_gateway,
 							   heartbeat);
 	tfc_error silent = TFC_ERROR_INIT;
 	set_silent_error(gateway, &silent);
+	if (heartbeat->is_silent && gateway->addresses.count > 1) {
+		use_next_address(gateway);
+		tfc__peer_end(gateway->peer, &silent);
+		return;
+	}
 	TFC__LIST_EACH (link, &gateway->base.subs) {
 		tfc_sub *sub = tfc__container_of(link, tfc_sub, link);
 		if (heartbeat->is_silent)
@@ -404,7 +416,7 @@ static void retry_submit(struct tfc__remote_request *remote_request)
 	if (gateway->is_known && !tfc__home_is_here(remote_request) &&
 	    gateway->addresses.count > 1 && has_only_paused_submits(gateway, remote_request)) {
 		remote_gateway_disconnect(gateway);
-		gateway->at = (gateway->at + 1) % gateway->addresses.count;
+		use_next_address(gateway);
 	}
 	send_when_connected(gateway, remote_request);
 }

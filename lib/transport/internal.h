@@ -184,7 +184,6 @@ bool tfc__peer_is_exposed(const char *address, bool is_noise);
 /* Fills in the peer's id. Returns TFC_EACCES if a peer without a key has no permission to
  * connect. */
 int tfc__peer_identify(struct tfc__peer *peer, tfc_error *error);
-void tfc__peer_end(struct tfc__peer *peer, const tfc_error *why);
 
 /* ---- listener.c */
 

@@ -91,6 +91,10 @@ void tfc__peer_listener_close(struct tfc__peer_listener *listener);
 const struct tfc__peer_id *tfc__peer_id(const struct tfc__peer *peer);
 struct tfc__rpc *tfc__peer_rpc(const struct tfc__peer *peer);
 
+/* Ends the connection as if it had broken: pending calls fail with TFC_ELOST and the text of `why`;
+ * then the owner's `down` is called. */
+void tfc__peer_end(struct tfc__peer *peer, const tfc_error *why);
+
 /* May be called in any callback of the peer. Its pending calls end with TFC_ELOST. NULL is a
  * no-op. */
 void tfc__peer_close(struct tfc__peer *peer);

@@ -143,6 +143,17 @@ class DownTest(StoppedTest):
         self.stop_job(job)
         self.assertEqual(run.end().status, 143)
 
+    def test_a_client_with_two_addresses_leaves_the_silent_node(self):
+        self.assertEqual(self.ask("drain", "a").status, 0)
+        go = os.path.join(self.dir, "go")
+        job = self.start_job(f"echo up; until [ -e {go} ]; do sleep 0.05; done; echo more; exit 3", at="b")
+        both = f"unix:{self.dir}/state-a/node.sock,unix:{self.dir}/state-b/node.sock"
+        run = self.start_bare("attach", "--gateway", both, "--no-prefix", job)
+        run.await_output("up")
+        with self.stopped("a"):
+            self.write("go", "")
+            self.assertEqual((run.end().status, run.lines()), (3, ["up", "more"]), run.err)
+
     def test_who_attaches_to_a_job_of_a_node_that_is_down(self):
         job = self.start_job(LOOP, "--restart-on", "failure")
         self.await_ready(job)
