@@ -114,7 +114,7 @@ static void node_on_member(void *user, uint32_t change, const tfc_member_info *m
 	const char *state = change == TFC_MEMBER_EVENT_REMOVED
 				    ? "removed"
 				    : tfc_member_state_name(member->state);
-	bool is_unknown = member->state == TFC_MEMBER_DOWN && !member->silent_ms;
+	bool is_unknown = member->state == TFC_MEMBER_DOWN && !member->was_reached;
 	if (node->options->is_json)
 		print_event(json_pack("{ss ss ss* ss sb}", "event", "member", "name", member->name,
 				      "address", member->address, "state", state, "draining",

@@ -191,9 +191,9 @@ TFC_API int tfc_membership_ops_init(tfc_membership_ops *ops, uint32_t size);
 
 /**
  * Adds a member, or updates the member of that name; `state`, `is_self`, `is_draining`,
- * `silent_ms` and `rtt_us` are ignored. Watches of the members are notified in a later dispatch.
- * `info` is copied. Thread: the context's. Errors: TFC_EINVAL (a field, named), TFC_ENOTSUP,
- * TFC_ENOMEM, TFC_EFORK.
+ * `silent_ms`, `rtt_us` and `was_reached` are ignored. Watches of the members are notified in a
+ * later dispatch. `info` is copied. Thread: the context's. Errors: TFC_EINVAL (a field, named),
+ * TFC_ENOTSUP, TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_membership_put(tfc_membership *membership, const tfc_member_info *info);
 

@@ -36,11 +36,12 @@ typedef struct tfc_member_info {
 	/* Milliseconds since its last sign of life, at least 1; 0: none yet, or the node itself */
 	uint32_t silent_ms;
 	uint32_t rtt_us; /* round-trip time to it in microseconds, as last measured; 0: not known */
+	uint32_t was_reached; /* 1: it has been ALIVE since it was added. 0 and DOWN: not yet */
 } tfc_member_info;
 
-#define TFC_MEMBER_INFO_INIT                                                \
-	{                                                                   \
-		sizeof(tfc_member_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define TFC_MEMBER_INFO_INIT                                                   \
+	{                                                                      \
+		sizeof(tfc_member_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
 	}
 
 /** As tfc_ctx_options_init. */

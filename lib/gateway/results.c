@@ -263,6 +263,7 @@ static const struct tfc__field member_rows[] = {
 	MEMBER("silent_ms", TFC__UINT, silent_ms, TFC__V0_3, .json = "silent_s",
 	       .shown_if_set = ANY, .show = show_seconds),
 	MEMBER("rtt_us", TFC__UINT, rtt_us, TFC__V0_3, .json = "rtt_us", .shown_if_set = ANY),
+	MEMBER("was_reached", TFC__BOOL, was_reached, TFC__V0_3),
 };
 static const tfc_member_info no_member = {.size = sizeof(no_member), .name = ""};
 static const struct tfc__fields member_fields = TFC__FIELDS(member_rows, tfc_member_info,

@@ -242,6 +242,7 @@ void tfc__member_info(const struct tfc__member *member, tfc_member_info *ret_inf
 		.gpus = member->gpus,
 		.is_self = member->is_self,
 		.is_draining = member->is_draining,
+		.was_reached = member->was_reached,
 	};
 }
 

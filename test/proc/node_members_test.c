@@ -131,6 +131,40 @@ static void changes_are_reported_until_the_watch_is_closed(void **state)
 	tfc_ctx_free(ctx);
 }
 
+static void note_reached(void *user, uint32_t change, const tfc_member_info *member)
+{
+	struct seen *seen = user;
+	snprintf(seen->text, sizeof(seen->text), "%s %s, reached %u, silent %u", member->name,
+		 tfc_member_state_name(member->state), member->was_reached, member->silent_ms);
+}
+
+static void assert_reported(tfc_ctx *ctx, struct seen *seen, const char *name, uint32_t state,
+			    const char *expected)
+{
+	seen->text[0] = '\0';
+	assert_int_equal(tfc_membership_set_state(reported, name, state), TFC_OK);
+	run_until_seen(ctx, seen);
+	assert_string_equal(seen->text, expected);
+}
+
+/* Others can report a member alive that has never sent anything to this node. */
+static void a_member_that_was_alive_was_reached(void **state)
+{
+	struct seen seen = {.text = ""};
+	tfc_member_watch *watch;
+	tfc_ctx *ctx = open_ctx();
+	tfc_node *node = open_node(ctx, &own);
+	assert_int_equal(tfc_member_watch_open(node, note_reached, &seen, &watch), TFC_OK);
+	put("b");
+	run_until_seen(ctx, &seen);
+	assert_reported(ctx, &seen, "b", TFC_MEMBER_DOWN, "b down, reached 0, silent 0");
+	assert_reported(ctx, &seen, "b", TFC_MEMBER_ALIVE, "b alive, reached 1, silent 0");
+	assert_reported(ctx, &seen, "b", TFC_MEMBER_DOWN, "b down, reached 1, silent 0");
+	tfc_member_watch_close(watch);
+	tfc_node_close(node);
+	tfc_ctx_free(ctx);
+}
+
 static void a_callback_may_close_the_watch_and_the_node(void **state)
 {
 	struct seen seen = {.text = ""}, second = {.text = ""};
@@ -184,6 +218,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_node_alone_is_its_only_member),
 		cmocka_unit_test(changes_are_reported_until_the_watch_is_closed),
+		cmocka_unit_test(a_member_that_was_alive_was_reached),
 		cmocka_unit_test(a_callback_may_close_the_watch_and_the_node),
 		cmocka_unit_test(bad_use_is_refused),
 	};
