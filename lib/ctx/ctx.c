@@ -8,6 +8,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/options.h"
 
 int tfc_ctx_options_init(tfc_ctx_options *options, uint32_t size)
@@ -113,6 +114,8 @@ int tfc_ctx_new(const tfc_ctx_options *options, tfc_error *error, tfc_ctx **ret_
 	tfc__list_init(&ctx->ops);
 	tfc__list_init(&ctx->fds);
 	tfc__list_init(&ctx->handles);
+	tfc__observers_init(&ctx->stalls);
+	ctx->suspended_ns = (int64_t)(tfc__boot_time() - tfc__now());
 	pthread_mutex_init(&ctx->mutex, NULL);
 
 	int code = ctx_apply_options(ctx, options, error);

@@ -12,7 +12,8 @@ enum {
 	DEFAULT_BUDGET = 64,
 };
 
-#define SLICE (2 * TFC__MS) /* ns after which no further turn begins */
+#define SLICE (2 * TFC__MS)     /* ns after which no further turn begins */
+#define STALL (2 * TFC__SECOND) /* a busy machine may cause a shorter one */
 
 typedef int (*source_fn)(tfc_ctx *ctx, uint32_t *left);
 
@@ -55,6 +56,22 @@ static int ctx_refuse_reentrance(tfc_ctx *ctx)
 		"tfc_ctx_dispatch was called inside a callback; return to the loop first");
 }
 
+void tfc__ctx_watch_stalls(tfc_ctx *ctx, struct tfc__observer *observer)
+{
+	tfc__observers_add(&ctx->stalls, observer);
+}
+
+static void ctx_check_stall(tfc_ctx *ctx, uint64_t now)
+{
+	int64_t suspended = (int64_t)(tfc__boot_time() - now), since = ctx->suspended_ns;
+	uint64_t stall = ctx->due_at && now > ctx->due_at ? now - ctx->due_at : 0;
+	ctx->suspended_ns = suspended;
+	if (suspended > since)
+		stall += (uint64_t)(suspended - since);
+	if (stall >= STALL)
+		tfc__observers_notify(&ctx->stalls, &stall);
+}
+
 static int ctx_dispatch(tfc_ctx *ctx, uint32_t left)
 {
 	uint64_t start = tfc__now();
@@ -62,6 +79,7 @@ static int ctx_dispatch(tfc_ctx *ctx, uint32_t left)
 	bool is_done = false, is_cut = false; /* no work is left; work may be left */
 	tfc__ctx_clear_wake(ctx);
 	ctx->is_dispatching = true;
+	ctx_check_stall(ctx, start);
 	tfc__ctx_walk_io(ctx);
 	do {
 		code = ctx_run_turn(ctx, &left);

@@ -50,6 +50,10 @@ struct tfc_ctx {
 
 	struct tfc__timer *timers; /* root of the heap: the earliest timer */
 	uint64_t armed_at;         /* expiry of the timerfd, in ns; 0: disarmed */
+	uint64_t due_at; /* when it becomes readable: `armed_at`, or when that was set, if later */
+
+	struct tfc__observers stalls;
+	int64_t suspended_ns; /* CLOCK_BOOTTIME minus CLOCK_MONOTONIC, at the last dispatch */
 
 	struct tfc__link fds;     /* struct tfc__noted_fd */
 	struct tfc__link handles; /* struct tfc__handle, the newest last */

@@ -80,7 +80,9 @@ void tfc__ctx_arm(tfc_ctx *ctx)
 			     .tv_nsec = (long)(at % TFC__SECOND)},
 	};
 	timerfd_settime(ctx->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+	uint64_t now = tfc__now();
 	ctx->armed_at = at;
+	ctx->due_at = at && at < now ? now : at;
 }
 
 /* Dispatch sets the timerfd once, at its end. */

@@ -58,6 +58,7 @@ struct tfc_node {
 	uint64_t will_second;                  /* of tfc__now */
 	uint32_t will_count;                   /* received in datagrams in that second */
 	struct tfc__members *members;
+	struct tfc__observer stalls; /* of the context */
 	struct tfc__hello hello;
 	struct tfc__peers *peers;
 	struct tfc__node_agents *agents;
@@ -134,6 +135,7 @@ void tfc__node_stop_leaving(tfc_node *node);
 /* ---- members.c */
 
 int tfc__node_open_members(tfc_node *node, const tfc_node_options *options, tfc_error *error);
+void tfc__node_on_stall(struct tfc__observer *stalls, const void *event);
 void tfc__node_close_members(tfc_node *node);
 /* The id that the member reported; else the one that its member entry requires; or NULL. Borrowed.
  */

@@ -44,6 +44,17 @@ static int open_members_source(tfc_node *node, const tfc_node_options *options,
 	return code;
 }
 
+void tfc__node_on_stall(struct tfc__observer *stalls, const void *event)
+{
+	tfc_node *node = tfc__container_of(stalls, tfc_node, stalls);
+	double seconds = (double)*(const uint64_t *)event / (double)TFC__SECOND;
+	tfc__log(node->ctx, TFC_LOG_WARNING, "node", "",
+		 "this node did not run for %.1f s: its process was stopped, its machine was "
+		 "suspended or overloaded, or its event loop was blocked; other nodes may have "
+		 "declared it down",
+		 seconds);
+}
+
 int tfc__node_open_members(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	tfc_member_info self = TFC_MEMBER_INFO_INIT;
@@ -63,12 +74,15 @@ int tfc__node_open_members(tfc_node *node, const tfc_node_options *options, tfc_
 		self.address = address;
 		code = tfc__members_open(node->ctx, &members, error, &node->members);
 	}
+	if (code == TFC_OK && members.ops)
+		tfc__ctx_watch_stalls(node->ctx, &node->stalls);
 	free(address);
 	return code;
 }
 
 void tfc__node_close_members(tfc_node *node)
 {
+	tfc__observer_remove(&node->stalls);
 	TFC__LIST_EACH (link, &node->watches) {
 		struct tfc_member_watch *watch = tfc__container_of(link, struct tfc_member_watch,
 								   link);

@@ -41,6 +41,7 @@ int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_
 		return tfc__fail_nomem(error, "node");
 	node->ctx = ctx;
 	tfc__list_init(&node->watches);
+	tfc__observer_init(&node->stalls, tfc__node_on_stall);
 	tfc__list_init(&node->drains);
 	if ((code = tfc__node_open_parts(node, &known, error)) < 0) {
 		tfc_error why = *error; /* closing may set the error, too */

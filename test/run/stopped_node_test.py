@@ -143,6 +143,14 @@ class DownTest(StoppedTest):
         self.stop_job(job)
         self.assertEqual(run.end().status, 143)
 
+    def test_a_node_that_was_stopped_says_so(self):
+        with self.stopped("a"):
+            self.await_state(self.nodes["b"], "a", "suspect")
+        self.nodes["a"].await_output("this node did not run for [2-9][.][0-9] s: its process was stopped, its machine "
+                                     "was suspended or overloaded, or its event loop was blocked; other nodes may have "
+                                     "declared it down\n", "err")
+        self.assertNotIn(b"did not run", self.nodes["b"].err)
+
     def test_a_client_with_two_addresses_leaves_the_silent_node(self):
         self.assertEqual(self.ask("drain", "a").status, 0)
         go = os.path.join(self.dir, "go")

@@ -192,6 +192,51 @@ static void due_timers_beyond_the_budget_keep_the_descriptor_readable(void **sta
 	assert_int_equal(is_readable(*state, 0), 0);
 }
 
+static uint64_t stall;
+static uint32_t stalls;
+
+static void note_stall(struct tfc__observer *observer, const void *event)
+{
+	stall = *(const uint64_t *)event;
+	stalls++;
+}
+
+static void watch_stalls(tfc_ctx *ctx, struct tfc__observer *observer)
+{
+	stalls = 0;
+	tfc__observer_init(observer, note_stall);
+	tfc__ctx_watch_stalls(ctx, observer);
+}
+
+static void a_context_that_was_not_dispatched_has_stalled(void **state)
+{
+	struct tfc__observer observer;
+	watch_stalls(*state, &observer);
+	tfc__timer_init(&timers[0], *state, note);
+	uint64_t at = tfc__now() + TFC__MS;
+	tfc__timer_set(&timers[0], at);
+	while (tfc__now() < at + 2 * TFC__SECOND)
+		poll(NULL, 0, 10);
+	run_until_fired(*state, 1);
+	assert_int_equal(stalls, 1);
+	assert_in_range(stall, 2 * TFC__SECOND, tfc__now() - at);
+	tfc__timer_set(&timers[0], tfc__now() + TFC__MS);
+	run_until_fired(*state, 2);
+	assert_int_equal(stalls, 1);
+	tfc__observer_remove(&observer);
+}
+
+static void a_timer_of_the_past_is_no_stall(void **state)
+{
+	struct tfc__observer observer;
+	watch_stalls(*state, &observer);
+	tfc__timer_init(&timers[0], *state, note);
+	tfc__timer_set(&timers[0], 1);
+	run_until_fired(*state, 1);
+	assert_int_equal(stalls, 0);
+	tfc__observer_remove(&observer);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_ctx, free_ctx)
 
 int main(void)
@@ -205,6 +250,8 @@ int main(void)
 		CASE(a_timer_may_be_freed_inside_its_callback),
 		CASE(a_timer_set_inside_its_callback_fires_again),
 		CASE(due_timers_beyond_the_budget_keep_the_descriptor_readable),
+		CASE(a_context_that_was_not_dispatched_has_stalled),
+		CASE(a_timer_of_the_past_is_no_stall),
 	};
 	return cmocka_run_group_tests_name("ctx timers", tests, NULL, NULL);
 }
