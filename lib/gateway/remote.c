@@ -323,24 +323,23 @@ static bool heartbeat_is_needed(struct tfc__heartbeat *heartbeat)
 }
 
 /* Leaves a silent node for the next address. If there is none, the connection is kept: the node may
- * respond again. */
+ * respond again. Both are reported at once: the other nodes may be silent, too. */
 static void heartbeat_on_change(struct tfc__heartbeat *heartbeat)
 {
 	struct remote_gateway *gateway = tfc__container_of(heartbeat, struct remote_gateway,
 							   heartbeat);
 	tfc_error silent = TFC_ERROR_INIT;
 	set_silent_error(gateway, &silent);
-	if (heartbeat->is_silent && gateway->addresses.count > 1) {
-		use_next_address(gateway);
-		tfc__peer_end(gateway->peer, &silent);
-		return;
-	}
 	TFC__LIST_EACH (link, &gateway->base.subs) {
 		tfc_sub *sub = tfc__container_of(link, tfc_sub, link);
 		if (heartbeat->is_silent)
 			tfc__remote_sub_set_silent(sub, heartbeat->node, &silent);
 		else
 			tfc__remote_sub_set_responding(sub);
+	}
+	if (heartbeat->is_silent && gateway->addresses.count > 1) {
+		use_next_address(gateway);
+		tfc__peer_end(gateway->peer, &silent);
 	}
 }
 

@@ -11,6 +11,7 @@ import harness
 import status_line_test
 
 LOOP = "echo up; while :; do sleep 0.05; done"
+COUNT = "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.05; done"
 
 
 class StoppedTest(clients_test.ClientsTest):
@@ -161,6 +162,24 @@ class DownTest(StoppedTest):
         with self.stopped("a"):
             self.write("go", "")
             self.assertEqual((run.end().status, run.lines()), (3, ["up", "more"]), run.err)
+
+    def test_a_client_whose_two_nodes_are_both_silent_says_so_as_early(self):
+        self.assertEqual(self.ask("drain", "a").status, 0)
+        job = self.start_job(COUNT, at="b")
+        both = f"unix:{self.dir}/state-a/node.sock,unix:{self.dir}/state-b/node.sock"
+        run = self.start_bare("attach", "--gateway", both, "--no-prefix", job)
+        run.await_output("line 3\n")
+        begun = time.monotonic()
+        with self.stopped("b"), self.stopped("a"):
+            run.await_output(f"^tfc_run: cannot follow job {job}: no response from (node a|unix:.*/state-a/node.sock) "
+                             "for 3 s; still waiting\n$", "err")
+            self.assertLess(time.monotonic() - begun, 5.5)
+        run.await_output(f"\ntfc_run: following job {job} again\n", "err")
+        followed = len(run.lines())
+        run.await_output(f"line {followed + 20}\n")
+        self.assertEqual(self.ask("stop", job, "--kill", "--wait", at="b").status, 0)
+        run.end()
+        self.assertEqual(run.lines(), [f"line {i + 1}" for i in range(len(run.lines()))])
 
     def test_who_attaches_to_a_job_of_a_node_that_is_down(self):
         job = self.start_job(LOOP, "--restart-on", "failure")
