@@ -68,6 +68,12 @@ for page in "$source"/README.md "$source"/doc/guide/*.md; do
 			timeout 60 ./snippet "$prefix/libexec/tfcluster" >snippet.out ||
 			{ echo "program $i of $page failed with status $?"; exit 1; }
 		grep -q hello snippet.out || { echo "program $i of $page did not say hello"; exit 1; }
+		sed 's|\\"[/bin]*echo\\"|\\"/missing-program\\"|' snippet.c >broken.c
+		gcc -std=gnu11 -Wall -Werror broken.c -o broken "${flags[@]}"
+		code=0
+		LD_LIBRARY_PATH=$lib timeout 60 ./broken "$prefix/libexec/tfcluster" 2>broken.err || code=$?
+		{ [ "$code" -eq 127 ] && grep -q /missing-program broken.err; } ||
+			{ echo "program $i of $page hides a failed job: status $code: $(cat broken.err)"; exit 1; }
 		programs=$((programs + 1))
 	done
 done
