@@ -82,8 +82,12 @@ int client_note_wait(struct client *client)
 		return -1;
 	if (now < client->quiet_until_ns)
 		return (int)((client->quiet_until_ns - now) / 1000000) + 1;
-	complain("no response from %s for %u s; still waiting", client->options.address,
-		 QUIET_MS / 1000);
+	if (strchr(client->options.address, ','))
+		complain("no response for %u s; trying in turn: %s", QUIET_MS / 1000,
+			 client->options.address);
+	else
+		complain("no response from %s for %u s; still waiting", client->options.address,
+			 QUIET_MS / 1000);
 	client->quiet_until_ns = 0;
 	return -1;
 }

@@ -181,6 +181,13 @@ class DownTest(StoppedTest):
         run.end()
         self.assertEqual(run.lines(), [f"line {i + 1}" for i in range(len(run.lines()))])
 
+    def test_a_request_with_two_addresses_does_not_blame_the_second(self):
+        both = f"unix:{self.dir}/state-a/node.sock,unix:{self.dir}/state-b/node.sock"
+        with self.stopped("a"):
+            run = self.start_bare("members", "--gateway", both)
+            run.await_output(f"^tfc_run: no response for 3 s; trying in turn: {both}\n$", "err")
+            self.assertEqual(run.end().status, 0, run.err)
+
     def test_who_attaches_to_a_job_of_a_node_that_is_down(self):
         job = self.start_job(LOOP, "--restart-on", "failure")
         self.await_ready(job)
