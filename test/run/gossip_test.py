@@ -480,6 +480,37 @@ class RefusedTest(GossipTest):
         self.await_state(a, "b", "alive")
         self.assertIsNone(b.process.poll())
 
+    def test_a_restored_snapshot_without_its_original(self):
+        a = self.node("a")
+        self.join_and_end("b", a)
+        state, snapshot = (os.path.join(self.dir, name) for name in ("state-b", "snapshot"))
+        shutil.copytree(state, snapshot)
+        for _ in range(2):  # the first start of the copy would have the generation of the first of these
+            self.join_and_end("b", a)
+        seen = self.generation_in(state)
+        shutil.rmtree(state)
+        os.rename(snapshot, state)
+        self.assertLess(self.generation_in(state) + 1, seen)
+        b = self.node("b", "--join", self.host_port("a"), "--label", "where=b")
+        b.await_output("the state of this node is older than what the other nodes have seen of it; it continues with "
+                       f"generation {seen + 1}\n", "err")
+        self.await_alive(a, b)
+        self.assertEqual(self.generation_in(state), seen + 1)
+        run = self.start_bare("start", "--gateway", f"unix:{self.dir}/state-a/node.sock", "--framework", "none",
+                              "--label", "where=b", "--", "/bin/sh", "-c", "exit 3").end()
+        self.assertEqual(run.status, 3, run.err)
+        self.assertIsNone(b.process.poll())
+
+    def join_and_end(self, name, seed):
+        node = self.node(name, "--join", self.host_port(seed.name))
+        self.await_alive(seed, node)
+        node.process.terminate()
+        self.assertEqual(node.end().status, 0, node.err)
+
+    def generation_in(self, state):
+        text = pathlib.Path(state, "generation").read_text(encoding="ascii")
+        return int(text.removeprefix("tfcluster-generation 1 "))
+
 
 if __name__ == "__main__":
     harness.main()
