@@ -83,8 +83,8 @@ int client_note_wait(struct client *client)
 	if (now < client->quiet_until_ns)
 		return (int)((client->quiet_until_ns - now) / 1000000) + 1;
 	if (strchr(client->options.address, ','))
-		complain("no response for %u s; trying in turn: %s", QUIET_MS / 1000,
-			 client->options.address);
+		complain("no response for %u s; still waiting; addresses are tried in turn: %s",
+			 QUIET_MS / 1000, client->options.address);
 	else
 		complain("no response from %s for %u s; still waiting", client->options.address,
 			 QUIET_MS / 1000);

@@ -185,7 +185,7 @@ class DownTest(StoppedTest):
         both = f"unix:{self.dir}/state-a/node.sock,unix:{self.dir}/state-b/node.sock"
         with self.stopped("a"):
             run = self.start_bare("members", "--gateway", both)
-            run.await_output(f"^tfc_run: no response for 3 s; trying in turn: {both}\n$", "err")
+            run.await_output(f"^tfc_run: no response for 3 s; still waiting; addresses are tried in turn: {both}\n$", "err")
             self.assertEqual(run.end().status, 0, run.err)
 
     def test_who_attaches_to_a_job_of_a_node_that_is_down(self):
