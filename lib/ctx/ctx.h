@@ -65,8 +65,8 @@ void tfc__fd_close(struct tfc__noted_fd *note); /* a no-op if the fd is -1 */
 
 /* ---- stalls of the host's loop */
 
-/* Notified in a dispatch before which the context was not dispatched for 2 s or more although a
- * timer was due, or the machine was suspended for as long. The event is a const uint64_t, in ns. */
+/* Notified when the context ran nothing for 2 s or more although a timer was due, or the machine
+ * was suspended for as long. The event is a const uint64_t, in ns. */
 void tfc__ctx_watch_stalls(tfc_ctx *ctx, struct tfc__observer *observer);
 
 /* ---- a timer on CLOCK_MONOTONIC; a timer that is not set causes no wake-up */

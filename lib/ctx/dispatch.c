@@ -64,7 +64,9 @@ void tfc__ctx_watch_stalls(tfc_ctx *ctx, struct tfc__observer *observer)
 static void ctx_check_stall(tfc_ctx *ctx, uint64_t now)
 {
 	int64_t suspended = (int64_t)(tfc__boot_time() - now), since = ctx->suspended_ns;
-	uint64_t stall = ctx->due_at && now > ctx->due_at ? now - ctx->due_at : 0;
+	uint64_t begin = ctx->due_at > ctx->checked_at ? ctx->due_at : ctx->checked_at;
+	uint64_t stall = ctx->due_at && now > begin ? now - begin : 0;
+	ctx->checked_at = now;
 	ctx->suspended_ns = suspended;
 	if (suspended > since)
 		stall += (uint64_t)(suspended - since);
@@ -84,6 +86,7 @@ static int ctx_dispatch(tfc_ctx *ctx, uint32_t left)
 	do {
 		code = ctx_run_turn(ctx, &left);
 		uint64_t now = tfc__now();
+		ctx_check_stall(ctx, now); /* in a callback */
 		bool is_due = ctx->timers && ctx->timers->at <= now;
 		is_done = code == 1 && !is_due && !tfc__ctx_is_waiting(ctx);
 		is_cut = left == 0 || now - start >= SLICE;

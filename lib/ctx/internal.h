@@ -53,7 +53,8 @@ struct tfc_ctx {
 	uint64_t due_at; /* when it becomes readable: `armed_at`, or when that was set, if later */
 
 	struct tfc__observers stalls;
-	int64_t suspended_ns; /* CLOCK_BOOTTIME minus CLOCK_MONOTONIC, at the last dispatch */
+	uint64_t checked_at;  /* when this was last checked: at each turn */
+	int64_t suspended_ns; /* CLOCK_BOOTTIME minus CLOCK_MONOTONIC, at that time */
 
 	struct tfc__link fds;     /* struct tfc__noted_fd */
 	struct tfc__link handles; /* struct tfc__handle, the newest last */

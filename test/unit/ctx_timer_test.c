@@ -226,6 +226,27 @@ static void a_context_that_was_not_dispatched_has_stalled(void **state)
 	tfc__observer_remove(&observer);
 }
 
+static void sleep_for_a_stall(struct tfc__timer *timer)
+{
+	uint64_t end = tfc__now() + 2 * TFC__SECOND + 10 * TFC__MS;
+	tfc__timer_set(&timers[1], tfc__now() + TFC__MS);
+	while (tfc__now() < end)
+		poll(NULL, 0, 10);
+}
+
+static void a_callback_that_blocks_is_a_stall(void **state)
+{
+	struct tfc__observer observer;
+	watch_stalls(*state, &observer);
+	tfc__timer_init(&timers[0], *state, sleep_for_a_stall);
+	tfc__timer_init(&timers[1], *state, note);
+	tfc__timer_set(&timers[0], tfc__now());
+	run_until_fired(*state, 1);
+	assert_int_equal(stalls, 1);
+	assert_true(stall >= 2 * TFC__SECOND);
+	tfc__observer_remove(&observer);
+}
+
 static void a_timer_of_the_past_is_no_stall(void **state)
 {
 	struct tfc__observer observer;
@@ -251,6 +272,7 @@ int main(void)
 		CASE(a_timer_set_inside_its_callback_fires_again),
 		CASE(due_timers_beyond_the_budget_keep_the_descriptor_readable),
 		CASE(a_context_that_was_not_dispatched_has_stalled),
+		CASE(a_callback_that_blocks_is_a_stall),
 		CASE(a_timer_of_the_past_is_no_stall),
 	};
 	return cmocka_run_group_tests_name("ctx timers", tests, NULL, NULL);
