@@ -351,13 +351,16 @@ void tfc__node_peer_keep(struct tfc__node_peer *peer, bool is_kept)
 	}
 }
 
-/* Why the member is not dialed for a wait. */
+/* Why the member is not dialed for a wait. Without gossip, a member that is suspect was dialed
+ * already, in vain. */
 static int node_peer_check_dial(const struct tfc__node_peer *peer, tfc_error *error)
 {
 	const struct tfc__member *member = peer->member;
+	bool is_gossip = peer->peers->options.is_gossip;
 	if (!member)
 		return tfc__fail(error, TFC_ELOST, "node", 0, "it is no longer a member");
-	if (!peer->peers->options.is_gossip || !member->address || peer->peers->left)
+	if (!member->address || peer->peers->left ||
+	    (!is_gossip && member->state != TFC_MEMBER_ALIVE))
 		return tfc__fail(error, TFC_ELOST, "node", 0, "no connection");
 	if (member->state == TFC_MEMBER_DOWN)
 		return tfc__fail(error, TFC_ELOST, "node", 0, "it is down");

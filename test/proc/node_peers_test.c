@@ -250,6 +250,58 @@ static void the_second_of_a_name_without_an_address_is_refused(void **state)
 	tfc_ctx_free(ctx);
 }
 
+/* What a request through the node ends with that begins when n1 becomes alive. */
+struct search {
+	tfc_gateway *gateway;
+	bool has_begun;
+	int32_t code;
+	char text[1024];
+};
+
+static void search_on_reply(void *user, const tfc_reply *reply)
+{
+	struct search *search = user;
+	search->code = reply->code;
+	snprintf(search->text, sizeof(search->text), "%s", reply->error->text);
+}
+
+static void search_when_alive(void *user, uint32_t change, const tfc_member_info *member)
+{
+	struct search *search = user;
+	if (search->has_begun || strcmp(member->name, "n1") != 0 ||
+	    member->state != TFC_MEMBER_ALIVE)
+		return;
+	search->has_begun = true;
+	assert_int_equal(tfc_gateway_describe(search->gateway, "nothing", NULL, search_on_reply,
+					      search, NULL),
+			 TFC_OK);
+}
+
+/* It is alive as soon as it has connected to this node, whose own connection to it comes later. */
+static void a_member_that_has_just_come_is_reachable(void **state)
+{
+	struct search search = {.has_begun = false};
+	tfc_gateway_options options = TFC_GATEWAY_OPTIONS_INIT;
+	tfc_member_watch *watch;
+	tfc_ctx *ctx = open_ctx();
+	tfc_node *a = open_at(ctx, "n0", NULL, NULL), *c = open_at(ctx, "n2", NULL, NULL);
+	await_state(ctx, a, 2, TFC_MEMBER_ALIVE);
+	await_state(ctx, a, 1, TFC_MEMBER_DOWN);
+	options.node = a;
+	assert_int_equal(tfc_gateway_open(ctx, &options, &search.gateway), TFC_OK);
+	assert_int_equal(tfc_member_watch_open(a, search_when_alive, &search, &watch), TFC_OK);
+	tfc_node *b = open_at(ctx, "n1", NULL, NULL);
+	for (uint64_t end = tfc__now() + PATIENCE; !search.code;)
+		turn(ctx, end);
+	assert_string_equal(search.text, "job \"nothing\" not found");
+	tfc_member_watch_close(watch);
+	tfc_gateway_close(search.gateway);
+	tfc_node_close(a);
+	tfc_node_close(b);
+	tfc_node_close(c);
+	tfc_ctx_free(ctx);
+}
+
 static void a_node_may_be_closed_while_it_reports(void **state)
 {
 	struct seen seen = {.has_left = 0};
@@ -289,6 +341,7 @@ int main(void)
 		cmocka_unit_test(one_that_leaves_has_left_and_may_come_back),
 		cmocka_unit_test(the_second_of_one_name_is_refused),
 		cmocka_unit_test(the_second_of_a_name_without_an_address_is_refused),
+		cmocka_unit_test(a_member_that_has_just_come_is_reachable),
 		cmocka_unit_test(a_node_may_be_closed_while_it_reports),
 		cmocka_unit_test(nodes_may_be_closed_at_any_moment),
 	};
