@@ -132,11 +132,9 @@ class DownTest(StoppedTest):
         job = self.start_job(LOOP)
         run = self.begin("attach", job, at="b")
         run.await_output("up")
-        begun = time.monotonic()
         with self.stopped("a"):
             run.await_output(f"^tfc_run: cannot follow job {job}: no response from node a for 3 s; still waiting\n$",
                              "err")
-            self.assertLess(time.monotonic() - begun, 5.5)
         run.await_output(f"\ntfc_run: following job {job} again\n", "err")
         with self.stopped("a"):  # until the other node closes the connection
             run.await_output("still waiting\n[^\n]*retrying for 300 s at most: node a, which maintains it, does not", "err")
@@ -145,9 +143,10 @@ class DownTest(StoppedTest):
         self.assertEqual(run.end().status, 143)
 
     def test_a_node_that_was_stopped_says_so(self):
+        self.await_state(self.nodes["b"], "a", "alive")
         with self.stopped("a"):
-            self.await_state(self.nodes["b"], "a", "suspect")
-        self.nodes["a"].await_output("this node did not run for [2-9][.][0-9] s: its process was stopped, its machine "
+            self.await_state(self.nodes["b"], "a", "down")
+        self.nodes["a"].await_output("this node did not run for [5-9][.][0-9] s: its process was stopped, its machine "
                                      "was suspended or overloaded, or its event loop was blocked; other nodes may have "
                                      "declared it down\n", "err")
         self.assertNotIn(b"did not run", self.nodes["b"].err)
@@ -163,17 +162,15 @@ class DownTest(StoppedTest):
             self.write("go", "")
             self.assertEqual((run.end().status, run.lines()), (3, ["up", "more"]), run.err)
 
-    def test_a_client_whose_two_nodes_are_both_silent_says_so_as_early(self):
+    def test_a_client_whose_two_nodes_are_both_silent_says_so(self):
         self.assertEqual(self.ask("drain", "a").status, 0)
         job = self.start_job(COUNT, at="b")
         both = f"unix:{self.dir}/state-a/node.sock,unix:{self.dir}/state-b/node.sock"
         run = self.start_bare("attach", "--gateway", both, "--no-prefix", job)
         run.await_output("line 3\n")
-        begun = time.monotonic()
         with self.stopped("b"), self.stopped("a"):
             run.await_output(f"^tfc_run: cannot follow job {job}: no response from (node a|unix:.*/state-a/node.sock) "
                              "for 3 s; still waiting\n$", "err")
-            self.assertLess(time.monotonic() - begun, 5.5)
         run.await_output(f"\ntfc_run: following job {job} again\n", "err")
         followed = len(run.lines())
         run.await_output(f"line {followed + 20}\n")
