@@ -157,26 +157,6 @@ static int reader_seek(tfc_log *log, tfc_log_record *record, tfc_error *error, b
 	return 1;
 }
 
-/* Reads until the chunk has `size` bytes; false when the file has fewer. */
-static bool reader_fill(tfc_log *log, size_t size)
-{
-	if (log->end - log->begin >= size)
-		return true;
-	memmove(log->chunk, log->chunk + log->begin, log->end - log->begin);
-	log->end -= log->begin;
-	log->begin = 0;
-	while (log->end < size) {
-		off_t at = (off_t)(log->position - log->segment + log->end);
-		ssize_t len = pread(log->fd, log->chunk + log->end, CHUNK - log->end, at);
-		if (len < 0 && errno == EINTR)
-			continue;
-		if (len <= 0)
-			return false;
-		log->end += (size_t)len;
-	}
-	return true;
-}
-
 static int reader_fail_damaged(const tfc_log *log, tfc_error *error)
 {
 	char path[TFC__LOG_PATH_SIZE];
@@ -185,23 +165,25 @@ static int reader_fail_damaged(const tfc_log *log, tfc_error *error)
 			 path, (unsigned long long)(log->position - log->segment));
 }
 
-/* 1: a record; 0: no complete record here. */
-static int reader_read_record(tfc_log *log, tfc_log_record *record, tfc_error *error)
+/* Takes the record at `begin` out of the chunk. 1: a record; 0: the chunk has no complete one. */
+static int chunk_next(tfc_log *log, tfc_log_record *record, tfc_error *error)
 {
+	const char *text = log->chunk + log->begin;
+	size_t len = log->end - log->begin;
 	struct tfc__log_header header;
-	if (log->fd < 0 || !reader_fill(log, TFC__LOG_HEADER))
+	if (len < TFC__LOG_HEADER)
 		return 0;
-	if (!tfc__log_header_read(log->chunk + log->begin, &header))
+	if (!tfc__log_header_read(text, &header))
 		return reader_fail_damaged(log, error);
 	bool is_gap = header.stream == 'g';
 	size_t size = TFC__LOG_HEADER + (is_gap ? 0 : (size_t)header.len);
-	if (!reader_fill(log, size))
+	if (len < size)
 		return 0;
-	if (!is_gap && log->chunk[log->begin + size - 1] != '\n') {
+	if (!is_gap && text[size - 1] != '\n') {
 		size++;
-		if (!reader_fill(log, size))
+		if (len < size)
 			return 0;
-		if (log->chunk[log->begin + size - 1] != '\n')
+		if (text[size - 1] != '\n')
 			return reader_fail_damaged(log, error);
 	}
 	record->stream = header.stream == 'o'   ? TFC_STREAM_STDOUT
@@ -211,11 +193,31 @@ static int reader_read_record(tfc_log *log, tfc_log_record *record, tfc_error *e
 	record->time_ns = header.time_ns;
 	record->position = log->position;
 	record->next = log->position + size;
-	record->data = is_gap ? NULL : log->chunk + log->begin + TFC__LOG_HEADER;
+	record->data = is_gap ? NULL : text + TFC__LOG_HEADER;
 	record->len = header.len;
 	log->begin += size;
 	log->position += size;
 	return 1;
+}
+
+/*
+ * 1: a record; 0: no complete record here. What the chunk has of an incomplete record is read
+ * again, with its end: on a full disk the writer cuts it off and writes another record in its
+ * place.
+ */
+static int reader_read_record(tfc_log *log, tfc_log_record *record, tfc_error *error)
+{
+	ssize_t len;
+	if (log->fd < 0)
+		return 0;
+	if (log->begin < log->end && chunk_next(log, record, NULL) == 1)
+		return 1;
+	do
+		len = pread(log->fd, log->chunk, CHUNK, (off_t)(log->position - log->segment));
+	while (len < 0 && errno == EINTR);
+	log->begin = 0;
+	log->end = len > 0 ? (size_t)len : 0;
+	return chunk_next(log, record, error);
 }
 
 /*

@@ -97,9 +97,24 @@ static bool writer_segment_is_full(const struct tfc__log_writer *writer)
 }
 
 /*
+ * Whether the disk has room for the next `size` bytes of the segment. A file system that cannot
+ * reserve has room until a write fails.
+ */
+static bool writer_reserve(struct tfc__log_writer *writer, size_t size)
+{
+	off_t end = (off_t)(writer->position - writer->segment);
+	if (fallocate(writer->fd, FALLOC_FL_KEEP_SIZE, end, (off_t)size) == 0 ||
+	    errno == EOPNOTSUPP || errno == ENOSYS || errno == EINTR)
+		return true;
+	writer->error = errno;
+	return false;
+}
+
+/*
  * Writes the gap record, if any, and the record behind it, if any. All or nothing: a partial write
- * is cut off again. A gap is written together with the next record and not alone: on a disk that
- * stays full, the little room at the end of the last block is kept for the last gap.
+ * is cut off again. Readers do not see an incomplete record, but they would see the gap in front of
+ * it, hence the reservation. A gap is written together with the next record and not alone: on a
+ * disk that stays full, the little room at the end of the last block is kept for the last gap.
  */
 static bool writer_write_records(struct tfc__log_writer *writer, const char *gap,
 				 const char *record, size_t record_size)
@@ -126,6 +141,8 @@ static bool writer_write_records(struct tfc__log_writer *writer, const char *gap
 			writer_remove_oldest(writer);
 		}
 	}
+	if (gap && !writer_reserve(writer, size))
+		return false;
 	ssize_t written;
 	do
 		written = writev(writer->fd, parts, 2);

@@ -490,6 +490,48 @@ static int fill_a_disk(void)
 	return 0;
 }
 
+/* The writer cuts off what a full disk took of a write: no reader may have seen that. */
+static int follow_on_a_full_disk(void)
+{
+	struct proc_run run;
+	struct proc_task task;
+	proc_run_begin(&run);
+	if (!mount_disk(&run, "size=256k"))
+		return 77;
+	for (int i = 0; i < 20; i++) {
+		tfc_log *log;
+		tfc_log_record record = TFC_LOG_RECORD_INIT;
+		tfc_error error = TFC_ERROR_INIT;
+		uint64_t written = 0, missing = 0, end = 0;
+		int code = 1;
+		if (tfc_log_open(run.dir, "t", 0, NULL, &log) < 0)
+			return 1;
+		proc_start(&run, &task, "t", "flood", "1000000", NULL);
+		for (bool has_ended = false; code > 0 || !has_ended;) {
+			has_ended = task.ends;
+			code = tfc_log_next(log, &record, &error);
+			if (code == 0)
+				tfc_ctx_run(run.ctx, 0);
+			if (code < 0 || (code > 0 && record.position != end))
+				return 2;
+			if (code == 0)
+				continue;
+			end = record.next;
+			*(record.stream == TFC_STREAM_GAP ? &missing : &written) += record.len;
+		}
+		tfc_log_close(log);
+		proc_close(&task);
+		if (!missing || written + task.end.log_dropped != 1000000 ||
+		    missing + task.end.log_gap != task.end.log_dropped || end != task.end.log_end)
+			return 3;
+		if (unlink(proc_path(&run, "t.0000000000000000.log")) < 0)
+			return 4;
+	}
+	umount2(run.dir, MNT_DETACH);
+	proc_run_end(&run);
+	return 0;
+}
+
 /* Not even a gap record fits, so the end alone says how much is missing. */
 static int write_to_a_full_disk(void)
 {
@@ -536,6 +578,11 @@ static void on_a_disk_of_its_own(int (*check)(void))
 static void a_full_disk_drops_and_counts(void **state)
 {
 	on_a_disk_of_its_own(fill_a_disk);
+}
+
+static void a_reader_beside_a_full_disk_misses_no_record(void **state)
+{
+	on_a_disk_of_its_own(follow_on_a_full_disk);
 }
 
 static void what_a_full_disk_does_not_take_to_the_end_is_reported_by_the_end(void **state)
@@ -589,6 +636,7 @@ int main(void)
 		cmocka_unit_test(the_last_state_of_a_bar_is_logged_before_the_end),
 		cmocka_unit_test(damage_is_named),
 		cmocka_unit_test(a_full_disk_drops_and_counts),
+		cmocka_unit_test(a_reader_beside_a_full_disk_misses_no_record),
 		cmocka_unit_test(what_a_full_disk_does_not_take_to_the_end_is_reported_by_the_end),
 		cmocka_unit_test(a_position_within_a_record_is_refused),
 	};
