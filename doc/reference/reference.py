@@ -2,8 +2,8 @@
 
     reference.py pages HEADER_DIR OUT_DIR      a page of Markdown per header, and README.md
     reference.py man HEADER_DIR OUT_FILE       libtfcluster.3
-    reference.py links HEADER_DIR OUT_DIR      a NAME.3 per function, which leads to libtfcluster.3;
-                                               below the prefix when meson installs
+    reference.py manuals HEADER_DIR OUT_DIR    a NAME.3 per function and type; below the prefix when
+                                               meson installs
     reference.py check HEADER_DIR              says which comments leave something out
 
 A comment belongs to the declarations that follow it without an empty line. What is demanded of it:
@@ -41,11 +41,14 @@ class Item:
         self.functions = [(name, " ".join(result.split()), " ".join(parameters.split()))
                           for result, name, parameters in FUNCTION.findall(self.text)]
 
-    def name(self):
+    def names(self):
         if self.functions:
-            return ", ".join(name for name, _, _ in self.functions)
+            return [name for name, _, _ in self.functions]
         found = re.search(r"\(\*(tfc_\w+)\)", self.text) or re.search(r"\b(tfc_\w+|TFC_\w+)", self.text)
-        return found.group(1)
+        return [found.group(1)]
+
+    def name(self):
+        return ", ".join(self.names())
 
     def is_opaque(self):
         return re.fullmatch(r"typedef struct (\w+) \1;", self.text)
@@ -173,12 +176,21 @@ def version(directory):
                     for part in ("MAJOR", "MINOR", "PATCH"))
 
 
+def title(name, directory):
+    return f'.TH {name} 3 "" "libtfcluster {version(directory)}"'
+
+
+def lines_of(parts):
+    return "\n".join(part for part in parts if part) + "\n"
+
+
 def man(directory, out):
-    parts = [f'.TH libtfcluster 3 "" "libtfcluster {version(directory)}"', ".SH NAME",
+    parts = [title("libtfcluster", directory), ".SH NAME",
              "libtfcluster \\- runs TensorFlow clusters from inside a host program", ".SH SYNOPSIS",
              code("#include <tfcluster/tfcluster.h>\n\n"
                   "cc host.c $(pkg-config --cflags --libs libtfcluster)"), ".SH DESCRIPTION",
-             "Each header's part of the library has a section of its own."]
+             "Each header's part of the library has a section of its own. Each function and each type also "
+             "has a page of its own."]
     for header in headers(directory):
         if not header.items:
             continue
@@ -186,15 +198,41 @@ def man(directory, out):
         for item in header.items:
             parts += [f".SS {item.name()}", code(item.text), ".PP", roff(item.comment)]
     parts += [".SH SEE ALSO", ".BR tfc_run (1)"]
-    pathlib.Path(out).write_text("\n".join(part for part in parts if part) + "\n")
+    pathlib.Path(out).write_text(lines_of(parts))
 
 
-def links(directory, out):
+def summary(item, header):
+    """The first sentence of a comment, as the line that apropos shows."""
+    text = " ".join(item.comment.split())
+    first = re.match(r"(?:\([^()]*\)|\{[^{}]*\}|[^.:;]|[.:;](?!\s|$))*", text)[0] or f"a type of {header.name}"
+    return re.sub("^[A-Z](?![A-Z])", lambda letter: letter[0].lower(), first)
+
+
+def manual(item, header, known, directory):
+    """The page of one declaration: all that libtfcluster.3 says about it and its header."""
+    declaration = re.sub(r"^TFC_API\s+", "", item.text, flags=re.M)
+    mentioned = set(re.findall(r"\btfc_\w+", item.text + item.comment)) & known - set(item.names())
+    return lines_of([
+        title(item.names()[0], directory), ".SH NAME",
+        roff(", ".join(item.names())) + " \\- " + roff(summary(item, header)), ".SH SYNOPSIS",
+        code(f"#include <tfcluster/{header.name}>\n\n{declaration}"),
+        ".SH DESCRIPTION" if item.comment else "", roff(item.comment),
+        f".SH {header.name.upper()}", roff(header.about),
+        ".SH SEE ALSO", *(f".BR {name} (3)," for name in sorted(mentioned)), ".BR libtfcluster (3)"])
+
+
+def manuals(directory, out):
     out = pathlib.Path(os.environ.get("MESON_INSTALL_DESTDIR_PREFIX", ""), out)
     out.mkdir(parents=True, exist_ok=True)
-    for name in functions(directory):
-        (out / f"{name}.3").write_text(".so man3/libtfcluster.3\n")
+    items = [(item, header) for header in headers(directory) for item in header.items
+             if item.name().startswith("tfc_")]
+    known = {name for item, _ in items for name in item.names()}
+    for item, header in items:
+        first, *others = item.names()
+        (out / f"{first}.3").write_text(manual(item, header, known, directory))
+        for name in others:
+            (out / f"{name}.3").write_text(f".so man3/{first}.3\n")
 
 
 if __name__ == "__main__":
-    sys.exit({"pages": pages, "man": man, "links": links, "check": check}[sys.argv[1]](*sys.argv[2:]))
+    sys.exit({"pages": pages, "man": man, "manuals": manuals, "check": check}[sys.argv[1]](*sys.argv[2:]))

@@ -1,5 +1,5 @@
 """The comments in the public headers leave nothing out, the check would notice if they did, and the
-manual page that is made of them has all functions and is good roff.
+manual pages that are made of them have all functions and are good roff.
 
 Usage: reference_test.py SOURCE_ROOT LIBTFCLUSTER.3
 """
@@ -88,13 +88,38 @@ class ReferenceTest(unittest.TestCase):
         self.assertGreater(len(mapped), 50)
         self.assertEqual([name for name in mapped if not re.search(rf"^\.SS .*\b{name}\b", page, re.M)], [])
 
-    def test_the_manual_page_is_good_roff(self):
+    def make_manuals(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        subprocess.run([sys.executable, TOOL, "manuals", ROOT / "include/tfcluster",
+                        pathlib.Path(directory.name) / "man3"], check=True)
+        return pathlib.Path(directory.name)
+
+    def test_each_function_and_type_has_a_page_of_its_own(self):
+        manuals = self.make_manuals() / "man3"
+        mapped = re.findall(r"^\t(tfc_\w+);", (ROOT / "lib/libtfcluster.map").read_text(), re.M)
+        for name in [*mapped, "tfc_event", "tfc_event_kind", "tfc_node_options", "tfc_gateway"]:
+            with self.subTest(name):
+                page = (manuals / f"{name}.3").read_text()
+                if leads := re.fullmatch(r"\.so man3/(\w+\.3)\n", page):
+                    page = (manuals / leads[1]).read_text()
+                self.assertRegex(page, rf"\n\.SH NAME\n(tfc_\w+, )*{name}\b")
+                self.assertRegex(page, rf"#include <tfcluster/\w+\.h>\n(.*\n)+?.*\b{name}\b")
+        page = (manuals / "tfc_gateway_run.3").read_text()
+        self.assertIn("tfc_gateway_run \\- submits a job and follows it\n.SH SYNOPSIS", page)
+        self.assertNotIn("TFC_API", page)
+        for title in "DESCRIPTION", "GATEWAY.H":
+            self.assertIn(f"\n.SH {title}\n", page)
+        self.assertIn("\n.BR tfc_submit_options (3),\n", page)
+
+    def test_the_manual_pages_are_good_roff(self):
         if not shutil.which("groff"):
             self.skipTest("groff is not installed")
-        for page in MANUAL, ROOT / "doc/tfc_run.1":
-            done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", page], capture_output=True,
-                                  text=True)
-            self.assertEqual(done.stderr, "")
+        manuals = self.make_manuals()
+        pages = [MANUAL.resolve(), (ROOT / "doc/tfc_run.1").resolve(), *sorted(manuals.glob("man3/*.3"))]
+        done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", *pages], capture_output=True,
+                              text=True, cwd=manuals)
+        self.assertEqual(done.stderr, "")
 
 
 if __name__ == "__main__":
