@@ -450,6 +450,14 @@ static int check_flag_value(const struct command_line *line)
 	return complain("--%s takes no value; remove \"%s\"", last->name, word);
 }
 
+static int check_program(const struct command_line *line)
+{
+	const char *word = line->words[0], *end = word ? strrchr(word, '.') : NULL;
+	if (line->is_separated || line->word_count != 1 || !end || strcmp(end, ".json") != 0)
+		return 0;
+	return complain("\"%s\" is not a program; \"--job %s\" runs a job file", word, word);
+}
+
 /* The program may have such an option of its own, so this is a hint only. */
 static void hint_misplaced_role(const struct command_line *line)
 {
@@ -475,7 +483,7 @@ int job_options_make(const struct command_line *line, tfc_job **ret_job)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	const char *file = options_value(line, "job");
-	if (check_flag_value(line) < 0)
+	if (check_flag_value(line) < 0 || check_program(line) < 0)
 		return -1;
 	if (file ? read_job(file, ret_job) < 0 : tfc_job_new(ret_job) < 0)
 		return file ? -1 : complain("out of memory");

@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,6 +133,14 @@ static int unknown_option(const struct command_line *line, const char *word, int
 
 /* ---- reading */
 
+/* Whether a word can only be meant as an option, and not as the value of the option before it. */
+static bool is_plainly_option(const struct command_line *line, const char *word)
+{
+	void *target;
+	return strncmp(word, "--", 2) == 0 &&
+	       (!word[2] || options_find(line, word, strcspn(word, "="), &target));
+}
+
 /* Reads the option at *at and its value, and advances *at. */
 static int read_option(const struct command_line *line, char ***at, struct given *ret_given)
 {
@@ -149,7 +158,9 @@ static int read_option(const struct command_line *line, char ***at, struct given
 		return complain("--%s takes no value", option->name);
 	if (!value && option->value && *option->value == '[')
 		value = **at && ***at != '-' ? *(*at)++ : "";
-	if (!value && option->value && !(value = *(*at)++))
+	if (!value && option->value && **at && !is_plainly_option(line, **at))
+		value = *(*at)++;
+	if (!value && option->value)
 		return complain("--%s needs a value: %s", option->name, option->value);
 	*ret_given = (struct given){option, target, value ? value : ""};
 	return 0;
@@ -203,6 +214,17 @@ static int read_all(struct command_line *line, char **argv)
 	return 0;
 }
 
+/* "JOB" or "ENDED-JOB" is a job. */
+static int complain_missing(const struct command_line *line, const char *operand)
+{
+	const char *dash = strrchr(operand, '-');
+	char name[32];
+	size_t len = (size_t)snprintf(name, sizeof(name), "%s", dash ? dash + 1 : operand);
+	for (size_t i = 0; i < len; i++)
+		name[i] = (char)tolower((unsigned char)name[i]);
+	return complain("%s missing; %.*s", name, (int)strcspn(line->usage, "\n"), line->usage);
+}
+
 static int check_word_count(const struct command_line *line)
 {
 	if (line->has_program)
@@ -211,7 +233,7 @@ static int check_word_count(const struct command_line *line)
 		return complain("unexpected argument \"%s\"; \"tfc_run %s --help\" shows the usage",
 				line->words[line->most], line->command);
 	if (line->word_count < line->least)
-		return complain("%.*s", (int)strcspn(line->usage, "\n"), line->usage);
+		return complain_missing(line, line->operands[line->word_count]);
 	return 0;
 }
 

@@ -734,7 +734,7 @@ class KeygenTest(harness.RunTest):
         self.assert_refused(self.run_bare("keygen", "k", "--role", "root"),
                             'role "root" is not valid; use node, submit or read')
         self.assert_refused(self.run_bare("keygen"),
-                            "usage: tfc_run keygen FILE [--role node|submit|read]")
+                            "file missing; usage: tfc_run keygen FILE [--role node|submit|read]")
         self.assert_refused(self.run_bare("keygen", "/no/such/dir/key"),
                             'cannot create "/no/such/dir/key": No such file or directory')
 
