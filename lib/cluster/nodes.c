@@ -219,15 +219,15 @@ bool tfc__nodes_are_known(struct tfc__nodes *nodes, tfc_error *error)
 		nodes->known_at = 0;
 		return true;
 	}
+	const char *self = tfc__members_self(nodes->members)->name;
 	tfc__nodes_try_at(nodes, nodes->known_at);
 	if (unknown)
 		tfc__fail(error, TFC_EAGAIN, "cluster", 0,
-			  "this node has just started and does not know yet whether node %s is "
-			  "alive",
-			  unknown->name);
+			  "node %s has just started and does not know yet whether node %s is alive",
+			  self, unknown->name);
 	else
 		tfc__fail(error, TFC_EAGAIN, "cluster", 0,
-			  "this node has just started and has not found the other nodes yet");
+			  "node %s has just started and has not found the other nodes yet", self);
 	return false;
 }
 

@@ -125,6 +125,16 @@ class NodesTest(clients_test.ClientsTest):
         self.assertNotIn(b"node b responds again", run.out)
         self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
 
+    def test_a_node_that_has_just_started_says_for_which_node_it_waits(self):
+        for name in "ba":
+            self.nodes[name].process.kill()
+            self.nodes[name].end()
+        self.nodes["a"] = self.node("a")
+        run = self.begin("start", "--framework", "none", "--", "true")
+        run.await_output("^tfc_run: node a has just started and does not know yet whether node b is alive\n$", "err")
+        self.nodes["b"] = self.node("b")
+        self.assertEqual(run.end().status, 0)
+
     def test_a_maintaining_node_that_is_lost_is_named_until_it_is_back(self):
         job = self.start_job("echo here; exec sleep 600", "--worker", "2", "--restart-on", "failure")
         self.await_ready(job, 2)
