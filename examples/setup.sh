@@ -5,8 +5,8 @@
 #
 #   tfc_say TEXT                one line to the reader
 #   tfc_help "$@"               with --help first: prints the head of the script, and ends it
-#   tfc_step TEXT COMMAND...    says TEXT, runs COMMAND with its output in a file; when it fails,
-#                               shows the end of the file and returns its status
+#   tfc_step TEXT COMMAND...    says TEXT, runs COMMAND with its output in a file, which it names; when it
+#                               fails, shows the end of the file and returns its status
 #   tfc_await COMMAND...        runs COMMAND, or a function, which a signal to the script ends
 #   tfc_make_temp_dir NAME DIR  makes a directory in DIR, which the variable NAME is exported with, and
 #                               which is removed when the script ends
@@ -107,7 +107,7 @@ tfc_step() {
 	shift
 	mkdir -p "$TFC_LOGS"
 	log=$TFC_LOGS/$(printf '%s' "$text" | tr -cs 'A-Za-z0-9+\n' '-' | cut -c1-60).log
-	tfc_say "$text"
+	tfc_say "$text; output in $log"
 	"$@" >"$log" 2>&1 </dev/null || status=$?
 	if [ "$status" -ne 0 ]; then
 		tail -n 40 "$log"

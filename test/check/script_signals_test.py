@@ -1,4 +1,5 @@
-"""A signal ends test/run.sh and examples/quickstart.sh, with all that they have started, and leaves no folder.
+"""A signal ends test/run.sh and examples/quickstart.sh, with all that they have started, and leaves no folder. A step
+that takes long says where its output is.
 
 The scripts run in a scratch tree where stand-ins for meson, ninja and tfc_run start a process in a group of its own,
 as the real ones do, make a temporary folder and wait. Python and pip are not replaced.
@@ -128,6 +129,14 @@ class ScriptSignalsTest(unittest.TestCase):
     def test_a_signal_ends_a_compile(self):
         self.assert_ends("test/run.sh", "ninja")
         self.assert_ends("examples/quickstart.sh", "ninja")
+
+    def test_a_step_says_where_its_output_is_while_it_runs(self):
+        with self.run_script("examples/quickstart.sh", "ninja") as process:
+            process.stdout.readline()
+            said = process.stdout.readline().decode()
+            log = self.dir / "tree/build/logs/compile-quickstart-build.log"
+            self.assertEqual(said, f"compile quickstart-build; output in {log}\n")
+            self.assertTrue(log.exists())
 
     def test_a_signal_ends_the_tests_that_run(self):
         self.assert_ends("test/run.sh", "meson")
