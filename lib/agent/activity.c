@@ -187,7 +187,7 @@ static void add_newest_library(pid_t pid, char *text, size_t size)
 		is_found = slash && so > slash;
 		if (is_found) {
 			slash[1 + strcspn(slash + 1, " \n")] = '\0';
-			activity_addf(text, size, ", newest library %.40s", slash + 1);
+			activity_addf(text, size, ", newest library %.60s", slash + 1);
 		}
 	}
 	free(line);
