@@ -45,8 +45,9 @@ static void on_conflict(struct tfc__gossip_membership *gossip,
 			  kept->name, kept_at, lost->name, lost_at);
 	else
 		tfc__fail(&error, TFC_EEXIST, "member", 0,
-			  "two nodes have the name \"%s\": one at %s and one at %s", kept->name,
-			  kept_at, lost_at);
+			  "two nodes have the name \"%s\": one at %s and one at %s; give one of "
+			  "them another name",
+			  kept->name, kept_at, lost_at);
 	tfc__log(gossip->ctx, TFC_LOG_WARNING, "member", lost->name, "%s; the one at %s %s",
 		 error.text, lost_at,
 		 action->is_self_lost ? "is this node, which no longer takes part" : "is ignored");
@@ -330,8 +331,9 @@ static int check_name(struct tfc__gossip_membership *gossip,
 		return TFC_OK;
 	tfc__gossip_address_write(&holder.address, address);
 	tfc__fail(error, TFC_EEXIST, "member", 0,
-		  "two nodes have the name \"%s\": one at %s and one at %s", params->name, address,
-		  params->address);
+		  "two nodes have the name \"%s\": one at %s and one at %s; give one of them "
+		  "another name",
+		  params->name, address, params->address);
 	if (!is_self) {
 		event.id = row->id;
 		tfc__gossip_membership_step(gossip, &event);

@@ -48,7 +48,8 @@ static int caller_check_name(const struct tfc__caller *caller, const struct tfc_
 	struct tfc__node_peer *peer = tfc__peers_find(peers, hello->name);
 	if (strcmp(hello->name, peers->options.hello->name) == 0)
 		return tfc__fail(error, TFC_EEXIST, "node", 0,
-				 "two nodes have the name \"%s\": this one and the one at %s",
+				 "two nodes have the name \"%s\": this one and the one at %s; "
+				 "give one of them another name",
 				 hello->name, id->address);
 	if ((!peer || !peer->member) && peers->options.is_gossip)
 		return tfc__fail(error, TFC_EAGAIN, "node", 0,
@@ -63,7 +64,9 @@ static int caller_check_name(const struct tfc__caller *caller, const struct tfc_
 	bool is_alive = tfc__now() - peer->received_at < SURELY_ALIVE_NS;
 	if (node_peer_is_connected(peer) && strcmp(peer->node_id, hello->node_id) != 0)
 		return tfc__fail(error, is_alive ? TFC_EEXIST : TFC_EAGAIN, "node", 0,
-				 "two nodes have the name \"%s\": %s%s and one at %s", hello->name,
+				 "two nodes have the name \"%s\": %s%s and one at %s; give one of "
+				 "them another name",
+				 hello->name,
 				 peer->member->address ? "one at " : "one without an address",
 				 peer->member->address ? peer->member->address : "", id->address);
 	*ret_peer = peer;

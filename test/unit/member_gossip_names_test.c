@@ -81,6 +81,7 @@ static void a_second_node_of_that_name_is_refused(void **state)
 	assert_non_null(
 		strstr(second.refusal.text, "two nodes have the name \"b\": one at tcp://"));
 	assert_non_null(strstr(second.refusal.text, b.address));
+	assert_non_null(strstr(second.refusal.text, "; give one of them another name"));
 	assert_non_null(strstr(second.refusal.text, second.address));
 	gossip_member_kill(&second);
 	gossip_member_kill(&b);
