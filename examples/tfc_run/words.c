@@ -72,6 +72,27 @@ char *printable(const char *text, const char *keep)
 	return escaped;
 }
 
+static bool has_ends(const char *text, const char *begin, const char *end)
+{
+	size_t len = strlen(text), end_len = strlen(end);
+	return strncmp(text, begin, strlen(begin)) == 0 && len >= end_len &&
+	       strcmp(text + len - end_len, end) == 0;
+}
+
+/* What to do about an error of the library, in words of tfc_run; or "". */
+static const char *error_hint(const char *text)
+{
+	if (has_ends(text, "cannot reach a gateway: ", "") &&
+	    (strstr(text, ": no such socket") || strstr(text, ": its server has ended")))
+		return "; no node runs here: start one with \"tfc_run node\", or name a node with "
+		       "--gateway; jobs of \"tfc_run local\" have no node and are not listed";
+	if (has_ends(text, "job \"", "\" not found"))
+		return "; \"tfc_run ps --all\" lists all jobs";
+	if (has_ends(text, "member \"", "\" not found"))
+		return "; \"tfc_run members\" lists all nodes";
+	return "";
+}
+
 char *message_line(const char *text)
 {
 	/* As the library's messages contain them; a job or a file may have the name of an option.
@@ -85,13 +106,9 @@ char *message_line(const char *text)
 		{"(pass_env)", "(--pass-env)"},
 		{"(advertise)", "(--advertise)"},
 	};
-	static const char no_node[] =
-		"; no node runs here: start one with \"tfc_run node\", or name a node with "
-		"--gateway; jobs of \"tfc_run local\" have no node and are not listed";
-	char *plain = printable(text, ""), *line = malloc(2 * strlen(plain) + sizeof(no_node)), *to;
-	bool is_no_node = strncmp(plain, "cannot reach a gateway: ", 24) == 0 &&
-			  (strstr(plain, ": no such socket") ||
-			   strstr(plain, ": its server has ended"));
+	char *plain = printable(text, "");
+	const char *hint = error_hint(plain);
+	char *line = malloc(2 * strlen(plain) + strlen(hint) + 1), *to;
 	if (!line)
 		die_without_memory();
 	to = line;
@@ -108,7 +125,7 @@ char *message_line(const char *text)
 			*to++ = *at++;
 		}
 	}
-	stpcpy(to, is_no_node ? no_node : "");
+	strcpy(to, hint);
 	free(plain);
 	return line;
 }

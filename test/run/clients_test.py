@@ -306,7 +306,8 @@ class CommandsTest(ClientsTest):
         for command in (["attach"], ["describe"], ["logs"], ["stop"], ["rm"], ["spec"]):
             with self.subTest(command=command):
                 words = ["nobody"] + (["worker/0"] if command == ["spec"] else [])
-                self.assert_said(self.ask(*command, *words), 'job "nobody" not found')
+                self.assert_said(self.ask(*command, *words),
+                                 'job "nobody" not found; "tfc_run ps --all" lists all jobs$')
         run = self.start_bare("ps", "--gateway", f"unix:{self.dir}/none").end()
         self.assert_said(run, 'unix:.*/none": no such socket')
         run = self.start_bare("start", "--gateway", f"tcp://127.0.0.1:{self.first_port + 9}",

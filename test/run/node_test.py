@@ -265,7 +265,8 @@ class AskTest(NodeTest):
 
     def test_drain_of_nobody(self):
         self.node("a")
-        for name, words in (("z", 'member "z" not found'), ("b", "cannot reach node b")):
+        for name, words in (("z", 'member "z" not found; "tfc_run members" lists all nodes'),
+                            ("b", "cannot reach node b")):
             run = self.start_bare("drain", name, "--gateway",
                                   f"unix:{self.dir}/state-a/node.sock").end()
             self.assertEqual(run.status, 125)

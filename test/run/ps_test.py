@@ -125,7 +125,8 @@ class PsTest(clients_test.ClientsTest):
             self.await_ready(job)
         run = self.ask("stop", "--wait", "job-a", "nobody", ended, jobs[1])
         self.assertEqual((run.status, run.lines()), (125, jobs))
-        self.assertEqual(run.errors(), ['tfc_run: job "nobody" not found', f"tfc_run: job {ended} has ended"])
+        self.assertEqual(run.errors(), ['tfc_run: job "nobody" not found; "tfc_run ps --all" lists all jobs',
+                                        f"tfc_run: job {ended} has ended"])
         self.assertEqual({self.describe(job)["state"] for job in jobs}, {"stopped"})
         run = self.ask("stop", "--wait", ended, *jobs)
         self.assertEqual((run.status, run.lines()), (0, jobs))
