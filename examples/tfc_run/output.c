@@ -14,6 +14,8 @@
 
 #define PENDING_MAX 262144 /* unwritten bytes; beyond that the subscription is paused */
 #define CLEAR_LINE "\r\033[K"
+/* How long a failure is held back, because the next event of the job may repeat it. */
+#define HELD_MS 300
 
 static bool is_one_place(void)
 {
@@ -114,8 +116,23 @@ static void draw_status(struct output *output)
 		stream_print(output->err, WRAP_OFF "%s" WRAP_ON, text);
 }
 
+/* Prints the failure that is held back. */
+static void print_held(struct output *output)
+{
+	uint64_t time_ns = output->time_ns;
+	if (!output->held_until_ns)
+		return;
+	output->time_ns = output->held_time_ns;
+	output_message(output, NOTICE, "%s", output->held);
+	output->time_ns = time_ns;
+	memcpy(output->notice, output->held, sizeof(output->notice));
+	output->held_until_ns = 0;
+}
+
 void output_flush(struct output *output)
 {
+	if (now_ns() >= output->held_until_ns)
+		print_held(output);
 	stream_flush(output->out);
 	stream_flush(output->err);
 	draw_status(output);
@@ -141,6 +158,8 @@ bool output_poll(const struct output *output, int signals, tfc_ctx *ctx, int tim
 				: -1;
 	if (timeout_ms < 0 || (redraw_ms >= 0 && redraw_ms < timeout_ms))
 		timeout_ms = redraw_ms;
+	if (output->held_until_ns && (timeout_ms < 0 || timeout_ms > HELD_MS))
+		timeout_ms = HELD_MS;
 	return poll(fds, 4, timeout_ms) >= 0 || errno == EINTR;
 }
 
@@ -303,6 +322,12 @@ static void show_json(struct output *output, const tfc_event *event)
 	tfc_free(json);
 }
 
+/* Of an attempt that ended because another task had ended, whose end is reported. */
+static bool is_consequence(const tfc_event *event)
+{
+	return event->task_state >= TFC_TASK_EXITED && event->reason == TFC_END_CONSEQUENCE;
+}
+
 static void show_task(struct output *output, const tfc_event *event)
 {
 	size_t number = tasks_find(&output->tasks, event);
@@ -310,7 +335,7 @@ static void show_task(struct output *output, const tfc_event *event)
 	if (event->task_state >= TFC_TASK_EXITED)
 		unfinished_remove(&output->unfinished, number, 0);
 	bool is_notice = event->task_state < TFC_TASK_EXITED && event->text[0];
-	bool is_failed = event->task_state == TFC_TASK_FAILED && event->reason != TFC_END_STALLED;
+	bool is_failed = event->task_state == TFC_TASK_FAILED || event->task_state == TFC_TASK_LOST;
 	if (is_notice) /* of a task that hangs: there may be no other event for long */
 		output_message(output, NOTICE, "%s", event->text);
 	else if (event->task_state == TFC_TASK_READY &&
@@ -318,19 +343,24 @@ static void show_task(struct output *output, const tfc_event *event)
 		output_message(output, NOTICE, "TensorBoard: http://%s/", event->address);
 	if (is_notice)
 		snprintf(output->notice, sizeof(output->notice), "%s", event->text);
-	if (is_failed || event->task_state == TFC_TASK_LOST)
+	if (is_failed && event->text[0] && event->reason != TFC_END_STALLED &&
+	    !is_consequence(event)) {
 		snprintf(output->held, sizeof(output->held), "%s", event->text);
+		output->held_time_ns = event->time_ns;
+		output->held_until_ns = now_ns() + HELD_MS * 1000000ull;
+	}
 }
 
-/* Prints the held-back failure, unless the next event repeats it as the reason why the job restarts
- * or ends. */
-static void report_held(struct output *output, const tfc_event *next)
+/* Prints the failure that is held back, unless the next event of the job repeats it as the reason
+ * why the job restarts or ends. Before it come the ends of the tasks that end because of it, and
+ * their output. */
+static void check_held(struct output *output, const tfc_event *next)
 {
-	bool is_reported_again = strncmp(next->text, output->held, strlen(output->held)) == 0 &&
-				 (next->kind == TFC_EVENT_JOB || next->kind == TFC_EVENT_END);
-	if (output->held[0] && !is_reported_again)
-		output_message(output, NOTICE, "%s", output->held);
-	output->held[0] = '\0';
+	bool is_of_job = next->kind == TFC_EVENT_JOB || next->kind == TFC_EVENT_END;
+	if (is_of_job && strncmp(next->text, output->held, strlen(output->held)) == 0)
+		output->held_until_ns = 0;
+	else if (is_of_job || (next->kind == TFC_EVENT_TASK && !is_consequence(next)))
+		print_held(output);
 }
 
 /* "; ignored failures: evaluator/0, worker/1": each ignored failure begins with the task's name. */
@@ -384,7 +414,7 @@ static void show_end(struct output *output, const tfc_event *event)
 			       tfc_end_reason_name(event->reason), event->text, ignored, log);
 }
 
-/* When a task's stall restarts its group, the text about the task says so already. */
+/* The text about the task that is the cause may say so already. */
 static void show_restart(struct output *output, const tfc_event *event)
 {
 	if (!event->text[0])
@@ -403,7 +433,7 @@ void output_event(struct output *output, const tfc_event *event)
 	output->time_ns = event->time_ns;
 	if (is_json)
 		show_json(output, event);
-	report_held(output, event);
+	check_held(output, event);
 	status_line_on_event(&output->line, event);
 	if (event->kind == TFC_EVENT_TASK)
 		show_task(output, event);

@@ -63,8 +63,10 @@ struct output {
 	size_t open_task;
 	uint32_t open_stream;
 	/* Messages about a task, as long as the text of an event may be: the last one that was
-	 * printed while the task runs on, and a failure that the next event may include. */
+	 * printed, and a failure that the next event of the job may repeat. */
 	char notice[1152], held[1152];
+	uint64_t held_time_ns;         /* when the failure occurred */
+	uint64_t held_until_ns;        /* then it is printed; 0: none is held back */
 	uint64_t time_ns;              /* of the event that is printed; 0: none, it is now */
 	bool is_hushed;                /* no more lines of tfc_run's own */
 	bool is_paused;                /* the subscription whose events are printed */

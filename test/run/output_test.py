@@ -1,9 +1,14 @@
 """What is printed: lines, prefixes, colours, times, and the events of --json."""
 import datetime
 import os
+import pathlib
 import re
+import sys
 
 import harness
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "lib"))
+from played_gateway import Open, PlayedGateway  # noqa: E402
 
 UNREADY = r"(?:pending|holding|starting|not listening)"
 
@@ -34,6 +39,17 @@ class OutputTest(harness.RunTest):
         self.assertEqual(run.errors(), [
             "tfc_run: worker/0 died of SIGKILL; restarting the group (1 of 3 restarts in 600 s)",
             "tfc_run: succeeded"])
+
+    def test_a_restart_is_reported_before_the_time_that_it_waits(self):
+        for scope in ("task", "group"):
+            with self.subTest(scope):
+                path = self.job_file(framework="none", argv=["/bin/sh", "-c", "kill -9 $$"], roles={"worker": {}},
+                                     restart={"scope": scope, "max": 3, "backoff_s": [3600, 3600]})
+                run = self.start("--job", path)
+                run.await_output("restarting (it|the group) in 3600.0 s .1 of 3 restarts in 600 s.\n", "err")
+                run.process.terminate()
+                run.end()
+                self.assertEqual(run.err.count(b"died of SIGKILL"), 1)
 
     def test_no_prefix(self):
         self.assertEqual(self.shell("echo plain", "--no-prefix").out, b"plain\n")
@@ -146,6 +162,42 @@ class PortsTest(harness.RunTest):
         self.assertEqual(run.status, 0)
         run = self.run_local("--worker", "3", "--", "true")
         self.assertNotIn(b"ip_local_port_range", run.err)
+
+
+class PlayedTest(harness.RunTest):
+    """Orders of events that a real cluster produces only at times."""
+
+    def attach(self, *events):
+        path = os.path.join(self.dir, "gateway.sock")
+        items = [[{"job": "0" * 16, "name": "", "tag": ""}, dict(event, ts=1)] for event in events]
+        gateway = PlayedGateway(path, {"gateway.subscribe": Open(items)})
+        self.addCleanup(gateway.close)
+        return self.run_bare("attach", "--gateway", f"unix:{path}", "j")
+
+    def task(self, index, state, reason, text):
+        return {"k": 2, "tt": "worker", "ti": index, "a": 1, "s": state, "r": reason, "xr": 2, "x": text}
+
+    def job(self, state, text, kind=1, **fields):
+        return {"k": kind, "js": state, "g": 1, "e": 1, "x": text, **fields}
+
+    def test_a_restart_is_reported_once_though_other_events_come_between(self):
+        cause = "worker/1 died of SIGKILL; restarting the group (1 of 3 restarts in 600 s)"
+        gap = {"k": 4, "tt": "worker", "ti": 0, "a": 1, "dl": 9}
+        run = self.attach(self.job(3, ""), self.task(1, 7, 2, cause), gap,
+                          self.task(0, 7, 10, "worker/0 exited with 1"), self.job(4, cause),
+                          self.job(6, "", 5))
+        self.assertEqual(run.errors(), ["tfc_run: worker/0: 9 bytes lost", f"tfc_run: {cause}", "tfc_run: succeeded"])
+
+    def test_the_end_is_reported_once_though_other_events_come_between(self):
+        cause = "worker/1 exited with 3"
+        run = self.attach(self.job(3, ""), self.task(1, 7, 1, cause), self.task(0, 7, 10, "worker/0 exited with 1"),
+                          self.job(5, cause), self.job(7, cause, 5, r=1, st=3))
+        self.assertEqual((run.errors(), run.status), ([f"tfc_run: failed (exit): {cause}"], 3))
+
+    def test_each_cause_is_reported(self):
+        first, second = (f"worker/{i} died of SIGKILL; restarting it (1 of 3 restarts in 600 s)" for i in (0, 1))
+        run = self.attach(self.job(3, ""), self.task(0, 7, 2, first), self.task(1, 7, 2, second), self.job(6, "", 5))
+        self.assertEqual(run.errors(), [f"tfc_run: {first}", f"tfc_run: {second}", "tfc_run: succeeded"])
 
 
 class JsonTest(harness.RunTest):
