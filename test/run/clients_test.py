@@ -477,16 +477,26 @@ class TwoNodesTest(ClientsTest):
             self.assertEqual(self.ask("stop", "--kill", "--wait", second).status, 0)
 
     def test_an_ended_job_does_not_hide_a_running_one_of_its_name(self):
-        running = self.start_job("echo it; exec sleep 100", "--name", "twin", at="b")
-        self.await_ready(running)
-        ended = [self.start_job("exit 0", "--name", "twin", at=at) for at in "ba"]
-        for job in ended:
-            self.ask("attach", job)
-        for at in "ab":
-            self.assertEqual(self.describe("twin", at=at)["job"], running)
-            self.assertEqual(self.ask("logs", "twin", at=at).lines(), ["[worker/0] it"])
-        self.ask("stop", "--kill", "--wait", "twin")
-        self.assertEqual(self.describe("twin")["job"], ended[1])
+        for where in "ab":
+            running = self.start_job("echo it; exec sleep 100", "--name", "twin", at=where)
+            self.await_ready(running)
+            ended = [self.start_job("exit 0", "--name", "twin", at=at) for at in "ba"]
+            for job in ended:
+                self.ask("attach", job)
+            for asked in "ab":
+                with self.subTest(where=where, asked=asked):
+                    self.assertEqual(self.describe("twin", at=asked)["job"], running)
+                    self.assertEqual(self.ask("logs", "twin", at=asked).lines(), ["[worker/0] it"])
+                    self.assert_said(self.ask("rm", "twin", at=asked), f"job {running} has not ended; stop it first$")
+                    run = self.begin("attach", "twin", "--json", at=asked)
+                    run.await_output(f'"event":"job","job":"{running}"')
+                    run.await_output('"text":"it"')
+                    run.process.send_signal(signal.SIGINT)
+                    run.end()
+            run = self.ask("stop", "--kill", "--wait", "twin", at="a" if where == "b" else "b")
+            self.assertEqual((run.status, run.lines(), run.errors()), (0, [running], []))
+            run = self.ask("stop", "twin", at=where)
+            self.assertEqual((run.status, run.errors()), (0, [f"tfc_run: job {ended[1]} has ended"]))
 
     def start_twins(self):
         """An ended job on b, and one of the same name on a that ends with 3 on request."""
