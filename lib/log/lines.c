@@ -144,6 +144,13 @@ static int lines_read_record(struct tfc__lines *lines, tfc_error *error)
 	return 1;
 }
 
+static bool reported_is_before(const struct tfc__reported *one, const struct tfc__reported *other)
+{
+	if (one->position != other->position)
+		return one->position < other->position;
+	return one->skip < other->skip;
+}
+
 /* The cursor of a stream with an unfinished line is the beginning of that line. */
 struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines)
 {
@@ -156,8 +163,10 @@ struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines)
 		const struct tfc__partial_line *rest = &lines->rest[i];
 		bool is_waiting = rest->text.len && rest != lines->flushed;
 		cursor.reported[i] = is_waiting ? rest->begin : here;
-		/* A stream whose old cursor is still ahead has had no output since. */
-		if (!is_waiting && cursor.reported[i].position < lines->begin.reported[i].position)
+		/* A stream whose old cursor is still ahead has had no output since, or was parked
+		 * within a record. */
+		if (!is_waiting &&
+		    reported_is_before(&cursor.reported[i], &lines->begin.reported[i]))
 			cursor.reported[i] = lines->begin.reported[i];
 	}
 	return cursor;
