@@ -26,6 +26,8 @@ struct tfc__gateway_members_ops {
 	/* Advances to the next member. `member` is zeroed before the first; false after the last.
 	 */
 	bool (*next)(void *user, struct tfc__gateway_member *member);
+	/* Whether this node searches for the other nodes and has found none yet: `next` lacks them. */
+	bool (*are_joining)(void *user);
 	/* Connects to a member unless it is connected. wait->fn is called inside the call or later;
 	 * the removal of wait->link ends the wait. */
 	void (*connect)(void *user, const char *node, struct tfc__member_wait *wait);
@@ -55,10 +57,17 @@ static inline bool tfc__gateway_members_next(const struct tfc__gateway_members *
 	return members->ops && members->ops->next(members->user, member);
 }
 
-/* Whether there is a member besides this node. */
+/* As ops->are_joining; false if this node has no members. */
+static inline bool tfc__gateway_members_are_joining(const struct tfc__gateway_members *members)
+{
+	return members->ops && members->ops->are_joining(members->user);
+}
+
+/* Whether there is a member besides this node, known or not found yet. */
 static inline bool tfc__gateway_has_members(const struct tfc__gateway_members *members)
 {
-	return tfc__gateway_members_next(members, &(struct tfc__gateway_member){.name = NULL});
+	return tfc__gateway_members_next(members, &(struct tfc__gateway_member){.name = NULL}) ||
+	       tfc__gateway_members_are_joining(members);
 }
 
 #endif

@@ -33,6 +33,7 @@ struct tfc__search {
 	struct tfc__buf matching;    /* by prefix: "IDS on NODE; IDS on NODE" */
 	struct tfc__buf named;       /* by name, likewise */
 	struct tfc__buf unreachable; /* names of the nodes that did not respond */
+	bool are_joining;            /* this node did not know the other nodes */
 };
 
 /* ---- on one node */
@@ -126,6 +127,11 @@ static int search_fail(const struct tfc__search *search, tfc_error *error)
 				 "job \"%.60s\" not found; it may be a job of a node that is "
 				 "unreachable: %.120s",
 				 search->job, search->unreachable.data);
+	if (search->are_joining)
+		return tfc__fail(error, TFC_ELOST, "gateway", 0,
+				 "job \"%.60s\" not found; it may be a job of a node that node "
+				 "%.40s has not found yet",
+				 search->job, search->self);
 	return tfc__fail(error, TFC_ENOENT, "gateway", 0, "job \"%.60s\" not found", search->job);
 }
 
@@ -173,6 +179,7 @@ int tfc__search_begin(tfc_ctx *ctx, struct tfc__directory *directory,
 	search->user = user;
 	search->job = strdup(job);
 	search->self = tfc__agent_name(tfc__directory_agent(directory));
+	search->are_joining = tfc__gateway_members_are_joining(members);
 	match_own_jobs(directory, job, &here);
 	search_merge(search, &here, "");
 	if (here.prefixes == 1 && tfc__is_job_id(job))

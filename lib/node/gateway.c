@@ -40,6 +40,12 @@ static bool gateway_members_next(void *user, struct tfc__gateway_member *member)
 	return false;
 }
 
+static bool gateway_members_are_joining(void *user)
+{
+	const tfc_node *node = user;
+	return tfc__members_are_joining(node->members);
+}
+
 static void gateway_members_connect(void *user, const char *name, struct tfc__member_wait *wait)
 {
 	const tfc_node *node = user;
@@ -144,8 +150,9 @@ static void gateway_members_watch(void *user, struct tfc__observer *observer)
 /* ---- the service */
 
 static const struct tfc__gateway_members_ops members_ops = {
-	gateway_members_next, gateway_members_connect, gateway_members_find,
-	gateway_members_each, gateway_members_drain,   gateway_members_watch};
+	gateway_members_next, gateway_members_are_joining, gateway_members_connect,
+	gateway_members_find, gateway_members_each,        gateway_members_drain,
+	gateway_members_watch};
 
 static int find_submit_user(const char *text, struct tfc__gateway_service_options *service,
 			    tfc_error *error)

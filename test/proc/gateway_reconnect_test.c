@@ -73,7 +73,13 @@ static void connect_to(void *user, const char *node, struct tfc__member_wait *wa
 	wait->fn(wait, home.is_unreachable ? NULL : home.pair.ends[0].rpc, &why);
 }
 
-static const struct tfc__gateway_members_ops members = {.next = next, .connect = connect_to};
+static bool are_joining(void *user)
+{
+	return false;
+}
+
+static const struct tfc__gateway_members_ops members = {
+	.next = next, .are_joining = are_joining, .connect = connect_to};
 
 /* ---- the client */
 

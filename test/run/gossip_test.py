@@ -68,6 +68,16 @@ class StartTest(GossipTest):
         self.await_alive(a, b, c)
         self.assertEqual(c.err.decode().count("cannot join"), 1, c.err)
 
+    def test_no_job_is_missing_before_the_others_are_found(self):
+        b = self.node("b", "--join", self.host_port("a"))
+        job = "0123456789abcdef"
+        command = ["attach", "--gateway", f"unix:{self.dir}/state-b/node.sock", job]
+        run = self.start_bare(*command).end()
+        self.assert_refused(run, f'job "{job}" not found; it may be a job of a node that node b has not found yet')
+        a = self.node("a")
+        self.await_alive(a, b)
+        self.assert_refused(self.start_bare(*command).end(), f'job "{job}" not found')
+
     def test_a_host_name_stands_for_its_addresses(self):
         a = self.node("a")
         b = self.node("b", "--join", self.host_port("a").replace("127.0.0.1", "localhost"))
