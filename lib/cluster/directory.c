@@ -370,7 +370,7 @@ struct tfc__log_source *tfc__record_log_open(struct tfc__record *record, uint32_
 		return tfc__maintainer_log_open(record->maintainer, node, task, position, error);
 	const struct tfc__node_entry *entry = tfc__nodes_find(record->directory->nodes, node);
 	struct tfc__agent_handle agent = {0};
-	if (entry)
+	if (entry && entry->member)
 		agent = tfc__nodes_agent(entry);
 	if (agent.ops && agent.ops->kept_log)
 		return agent.ops->kept_log(agent.agent, record->id, record->job, task, position,

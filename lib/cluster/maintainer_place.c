@@ -168,12 +168,12 @@ int tfc__maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc_
 		if (has_address && !(maintainer->seen[i].address = strdup(was->address)))
 			return tfc__fail_nomem(error, "cluster");
 		bool is_somewhere = was->was_running && was->node && *was->node;
-		/* A node that is not a member any more cannot be queried; its lease expires. */
-		struct tfc__node_entry *node = is_somewhere ? tfc__nodes_find(maintainer->nodes,
-									      was->node)
-							    : NULL;
+		/* It may be no member, or not be found yet. Its tasks may be alive until it has
+		 * been unreachable for their lease. */
+		struct tfc__node_entry *node =
+			is_somewhere ? tfc__nodes_find_or_add(maintainer->nodes, was->node) : NULL;
 		struct agent_link *link = node ? tfc__maintainer_link(maintainer, node) : NULL;
-		if (node && !link)
+		if (is_somewhere && !link)
 			return tfc__fail_nomem(error, "cluster");
 		if (link)
 			inherit_will(link, &tfc__journal_task(maintainer->journal, i)->will);

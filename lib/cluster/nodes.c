@@ -58,22 +58,21 @@ struct tfc__node_entry *tfc__nodes_find(struct tfc__nodes *nodes, const char *na
 	return named ? tfc__container_of(named, struct tfc__node_entry, named) : NULL;
 }
 
-static int nodes_add_member(struct tfc__nodes *nodes, const struct tfc__member *member)
+struct tfc__node_entry *tfc__nodes_find_or_add(struct tfc__nodes *nodes, const char *name)
 {
-	struct tfc__node_entry *node = tfc__nodes_find(nodes, member->name);
-	if (!node) {
-		node = calloc(1, sizeof(*node));
-		if (!node || !(node->name = strdup(member->name))) {
-			free(node);
-			return TFC_ENOMEM;
-		}
-		node->nodes = nodes;
-		tfc__cooldown_init(&node->cooldown, &(struct tfc__cooldown_rule){0});
-		tfc__list_append(&nodes->all, &node->link);
-		tfc__name_add(&nodes->names, &node->named, node->name);
+	struct tfc__node_entry *node = tfc__nodes_find(nodes, name);
+	if (node)
+		return node;
+	node = calloc(1, sizeof(*node));
+	if (!node || !(node->name = strdup(name))) {
+		free(node);
+		return NULL;
 	}
-	node->member = member;
-	return TFC_OK;
+	node->nodes = nodes;
+	tfc__cooldown_init(&node->cooldown, &(struct tfc__cooldown_rule){0});
+	tfc__list_append(&nodes->all, &node->link);
+	tfc__name_add(&nodes->names, &node->named, node->name);
+	return node;
 }
 
 /* Adds members without an entry, also those for which there was no memory before. */
@@ -83,10 +82,13 @@ static int nodes_add_missing(struct tfc__nodes *nodes)
 	TFC__LIST_EACH (link, tfc__members_all(nodes->members)) {
 		const struct tfc__member *member = tfc__container_of(link, const struct tfc__member,
 								     link);
-		const struct tfc__node_entry *node = tfc__nodes_find(nodes, member->name);
-		if (!member->is_out && (!node || !node->member) &&
-		    nodes_add_member(nodes, member) < 0)
+		if (member->is_out)
+			continue;
+		struct tfc__node_entry *node = tfc__nodes_find_or_add(nodes, member->name);
+		if (!node)
 			code = TFC_ENOMEM;
+		else if (!node->member)
+			node->member = member;
 	}
 	return code;
 }
@@ -255,9 +257,7 @@ struct tfc__node_entry *tfc__nodes_alone(struct tfc__nodes *nodes)
 
 struct tfc__agent_handle tfc__nodes_agent(const struct tfc__node_entry *node)
 {
-	if (!node->member)
-		return (struct tfc__agent_handle){NULL, NULL};
-	return node->nodes->agent_of(node->nodes->agent_user, node->member);
+	return node->nodes->agent_of(node->nodes->agent_user, node->name);
 }
 
 bool tfc__nodes_is_draining(const struct tfc__node_entry *node)

@@ -23,7 +23,7 @@ struct tfc__node_entry {
 	struct tfc__named named; /* in the names of `nodes` */
 	struct tfc__nodes *nodes;
 	char *name;
-	const struct tfc__member *member; /* NULL: it is not a member any more */
+	const struct tfc__member *member; /* NULL: it is not a member now */
 	uint32_t users;
 	uint32_t tasks; /* tasks of the maintainers on this node */
 	uint64_t memory;
@@ -34,8 +34,9 @@ struct tfc__node_entry {
 	uint32_t position; /* in the tables of tfc__nodes_place, while it is called */
 };
 
-/* Returns the agent of a member; `ops` is NULL if there is no connection. */
-typedef struct tfc__agent_handle (*tfc__agent_of_fn)(void *user, const struct tfc__member *member);
+/* Returns the agent of the node with that name. A node that is not a member now counts as
+ * unreachable, until it is a member. `ops` is NULL when out of memory. */
+typedef struct tfc__agent_handle (*tfc__agent_of_fn)(void *user, const char *node);
 
 /* Errors: TFC_ENOMEM. */
 int tfc__nodes_open(tfc_ctx *ctx, struct tfc__members *members, tfc__agent_of_fn agent_of,
@@ -57,6 +58,8 @@ uint32_t tfc__nodes_count(const struct tfc__nodes *nodes);
 /* This node, if it is the only member; else NULL. */
 struct tfc__node_entry *tfc__nodes_alone(struct tfc__nodes *nodes);
 struct tfc__node_entry *tfc__nodes_find(struct tfc__nodes *nodes, const char *name); /* or NULL */
+/* Also of a node that is not a member now; the caller uses it. NULL: out of memory. */
+struct tfc__node_entry *tfc__nodes_find_or_add(struct tfc__nodes *nodes, const char *name);
 struct tfc__agent_handle tfc__nodes_agent(const struct tfc__node_entry *node);
 bool tfc__nodes_is_draining(const struct tfc__node_entry *node);
 void tfc__nodes_use(struct tfc__node_entry *node);

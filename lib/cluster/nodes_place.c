@@ -23,12 +23,12 @@ static void init_place_node(const struct tfc__node_entry *node, uint64_t now,
 		place->tasks = node->member->slots;
 }
 
-/* A node cannot be used if there is no connection, or if it counts as full and has no limit of
- * slots. */
+/* A node cannot be used if it is not a member, or if it counts as full and has no limit of slots.
+ */
 static bool is_node_hidden(const struct tfc__node_entry *node, uint64_t now)
 {
 	bool is_full = node->full_until > now && node->member && node->member->slots == 0;
-	return is_full || !tfc__nodes_agent(node).ops;
+	return is_full || !node->member || !tfc__nodes_agent(node).ops;
 }
 
 static uint64_t seed_of_id(const char *id)

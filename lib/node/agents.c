@@ -89,14 +89,13 @@ static struct reached *reached_new(struct tfc__node_agents *agents, struct tfc__
 	return reached;
 }
 
-struct tfc__agent_handle tfc__node_agents_of(struct tfc__node_agents *agents,
-					     const struct tfc__member *member)
+struct tfc__agent_handle tfc__node_agents_of(struct tfc__node_agents *agents, const char *node)
 {
 	const struct tfc__agent_handle none = {NULL, NULL};
-	if (member->is_self)
+	if (strcmp(node, agents->self) == 0)
 		return (struct tfc__agent_handle){&tfc__local_agent_ops, agents->agent};
-	struct tfc__named *named = tfc__name_find(&agents->names, member->name);
-	struct tfc__node_peer *peer = named ? NULL : tfc__peers_find(agents->peers, member->name);
+	struct tfc__named *named = tfc__name_find(&agents->names, node);
+	struct tfc__node_peer *peer = named ? NULL : tfc__peers_find_or_add(agents->peers, node);
 	struct reached *reached = named  ? tfc__container_of(named, struct reached, named)
 				  : peer ? reached_new(agents, peer)
 					 : NULL;

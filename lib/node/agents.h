@@ -25,9 +25,8 @@ int tfc__node_agents_open(tfc_ctx *ctx, const struct tfc__node_agents_options *o
 /* Close the maintainers first. Kills the tasks of other nodes' maintainers. NULL is a no-op. */
 void tfc__node_agents_close(struct tfc__node_agents *agents);
 
-/* The agent of a member; ops NULL: unreachable. */
-struct tfc__agent_handle tfc__node_agents_of(struct tfc__node_agents *agents,
-					     const struct tfc__member *member);
+/* A tfc__agent_of_fn. */
+struct tfc__agent_handle tfc__node_agents_of(struct tfc__node_agents *agents, const char *node);
 
 /* As tfc__agent_service_forget. */
 void tfc__node_agents_forget(struct tfc__node_agents *agents, const msgpack_object *params);

@@ -174,7 +174,7 @@ struct tfc__node_peer {
 	struct tfc__named named;      /* in the names of `peers` */
 	struct tfc__named identified; /* in the ids */
 	struct tfc__peers *peers;
-	struct tfc__member *member; /* NULL: the member was removed */
+	struct tfc__member *member; /* NULL: it is not a member now */
 	char *name;
 	struct tfc__peer *dialed; /* or NULL */
 	char *address;            /* that was dialed last; NULL: none */

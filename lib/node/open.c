@@ -119,11 +119,10 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 	return code;
 }
 
-/* The agent of a member. */
-static struct tfc__agent_handle node_agent_of(void *user, const struct tfc__member *member)
+static struct tfc__agent_handle node_agent_of(void *user, const char *name)
 {
 	const tfc_node *node = user;
-	return tfc__node_agents_of(node->agents, member);
+	return tfc__node_agents_of(node->agents, name);
 }
 
 static int open_node_agents(tfc_node *node, const tfc_node_options *options)

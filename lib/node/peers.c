@@ -50,13 +50,12 @@ static void peers_notify_state(struct tfc__peers *peers)
 
 /* ---- the table of members */
 
-static struct tfc__node_peer *peers_find_or_add(struct tfc__peers *peers,
-						struct tfc__member *member)
+struct tfc__node_peer *tfc__peers_find_or_add(struct tfc__peers *peers, const char *node_name)
 {
-	struct tfc__node_peer *peer = tfc__peers_find(peers, member->name);
+	struct tfc__node_peer *peer = tfc__peers_find(peers, node_name);
 	if (peer || !(peer = calloc(1, sizeof(*peer))))
 		return peer;
-	if (!(peer->name = strdup(member->name))) {
+	if (!(peer->name = strdup(node_name))) {
 		free(peer);
 		return NULL;
 	}
@@ -110,7 +109,7 @@ static void node_peer_note_state(struct tfc__node_peer *peer)
 static void peers_update_member(struct tfc__peers *peers, struct tfc__member *member,
 				enum tfc__member_change change)
 {
-	struct tfc__node_peer *peer = peers_find_or_add(peers, member);
+	struct tfc__node_peer *peer = tfc__peers_find_or_add(peers, member->name);
 	if (!peer) {
 		tfc__log(peers->ctx, TFC_LOG_ERROR, "node", member->name, "out of memory");
 	} else if (change == TFC__MEMBER_REMOVED) {

@@ -22,7 +22,7 @@
 #include "transport/peer.h"
 
 struct tfc__peers;
-struct tfc__node_peer; /* a member other than this node; lives as long as the peers */
+struct tfc__node_peer; /* a node other than this one; lives as long as the peers */
 struct tfc__caller;    /* an accepted connection */
 
 struct tfc__peers_options {
@@ -66,6 +66,8 @@ bool tfc__peers_are_on_demand(const struct tfc__peers *peers);
 
 /* NULL: no such member was ever known. */
 struct tfc__node_peer *tfc__peers_find(struct tfc__peers *peers, const char *node_name);
+/* Also of a node that is not known: it is unreachable until it is a member. NULL: out of memory. */
+struct tfc__node_peer *tfc__peers_find_or_add(struct tfc__peers *peers, const char *node_name);
 /* The connection for calls; NULL while there is none. */
 struct tfc__rpc *tfc__node_peer_rpc(const struct tfc__node_peer *peer);
 const char *tfc__node_peer_name(const struct tfc__node_peer *peer);

@@ -358,7 +358,7 @@ static int node_peer_check_dial(const struct tfc__node_peer *peer, tfc_error *er
 	const struct tfc__member *member = peer->member;
 	bool is_gossip = peer->peers->options.is_gossip;
 	if (!member)
-		return tfc__fail(error, TFC_ELOST, "node", 0, "it is no longer a member");
+		return tfc__fail(error, TFC_ELOST, "node", 0, "it is not a member");
 	if (!member->address || peer->peers->left ||
 	    (!is_gossip && member->state != TFC_MEMBER_ALIVE))
 		return tfc__fail(error, TFC_ELOST, "node", 0, "no connection");

@@ -168,6 +168,30 @@ class ChangeTest(GossipTest):
         job.process.terminate()
         job.end()
 
+    def test_no_attempt_runs_beside_one_that_a_killed_maintainer_left_on_a_stopped_node(self):
+        """The maintainer returns before it has found that node again."""
+        nodes = {name: self.node(name, "--lease", "3", "--join", self.host_port("a"), *self.role(name)) for name in "abc"}
+        self.await_alive(*nodes.values())
+        alone = 'kill -0 $(cat pid) 2>/dev/null && echo double; echo $$ > pid; echo up; exec sleep 1000'
+        job = self.start_bare("start", "--gateway", f"unix:{self.dir}/state-a/node.sock", "--framework", "none", "--json",
+                              "--label", "role=work", "--restart-on", "failure", "--", "sh", "-c", alone)
+        self.until(job, lambda: '"text":"up"' in job.out.decode())
+        first = next(event["node"] for event in job.events() if event.get("state") == "ready")
+        nodes[first].process.send_signal(signal.SIGSTOP)
+        nodes["a"].process.kill()
+        nodes["a"].end()
+        second = {"b": "c", "c": "b"}[first]
+        self.node("a", "--lease", "3", "--join", self.host_port(second), *self.role("a"))
+        self.until(job, lambda: job.out.decode().count('"text":"up"') == 2)
+        nodes[first].process.send_signal(signal.SIGCONT)
+        self.assertNotIn("double", job.out.decode())
+        self.assertEqual([event["node"] for event in job.events() if event.get("state") == "ready"], [first, second])
+        job.process.kill()
+        job.end()
+
+    def role(self, name):
+        return ["--label", "role=work"] if name != "a" else []
+
     def until(self, run, condition, patience=harness.PATIENCE):
         end = time.monotonic() + patience
         while not condition():

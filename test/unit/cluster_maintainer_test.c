@@ -41,9 +41,9 @@ static struct played_agent *agent_named(struct world *w, const char *name)
 	return NULL;
 }
 
-static struct tfc__agent_handle agent_of(void *user, const struct tfc__member *member)
+static struct tfc__agent_handle agent_of(void *user, const char *node)
 {
-	return (struct tfc__agent_handle){&played_agent_ops, agent_named(user, member->name)};
+	return (struct tfc__agent_handle){&played_agent_ops, agent_named(user, node)};
 }
 
 /* ---- the test's hand */
@@ -455,6 +455,31 @@ static void node_that_opens_no_job_is_lost_after_its_previous_incarnation(void *
 	close_world(&w);
 }
 
+/* With gossip a node that has just started knows no other one. */
+static void nothing_is_lost_on_a_node_that_is_no_member_yet_before_its_agent_says_so(void **state)
+{
+	struct world w;
+	tfc_error error = TFC_ERROR_INIT;
+	const struct tfc__resume_task tasks[2] = {{.attempt = 1, .was_running = true, .node = "b"},
+						  {.attempt = 1, .was_running = true, .node = "b"}};
+	const struct tfc__resume resume = {.generation = 1,
+					   .job_state = TFC_JOB_RUNNING,
+					   .task = UINT32_MAX,
+					   .tasks = tasks};
+	open_world(&w, PLAIN);
+	assert_int_equal(tfc__maintainer_open(w.ctx, w.nodes, &w.info, &resume, &w.journal, on_end,
+					      &w, &error, &w.maintainer),
+			 TFC_OK);
+	expect(&w, "b: query 1\n");
+	add_member(&w, "c", 2);
+	expect(&w, "");
+	assert_int_equal(count_lost(&w), 0);
+	report(&w, "b", (struct tfc__task_event){.kind = TFC__AGENT_LOST, .text = "silent"});
+	assert_int_equal(count_lost(&w), 2);
+	expect(&w, "c: hold 0\na: hold 1\n");
+	close_world(&w);
+}
+
 /* A spec without it may be refused: parameter servers need a worker. */
 static void task_that_was_done_before_keeps_its_address(void **state)
 {
@@ -812,6 +837,8 @@ int main(void)
 		cmocka_unit_test(ports_that_no_node_will_have_fail_the_job),
 		cmocka_unit_test(ports_of_a_node_that_may_come_back_are_waited_for),
 		cmocka_unit_test(node_that_opens_no_job_is_lost_after_its_previous_incarnation),
+		cmocka_unit_test(
+			nothing_is_lost_on_a_node_that_is_no_member_yet_before_its_agent_says_so),
 		cmocka_unit_test(task_that_was_done_before_keeps_its_address),
 		cmocka_unit_test(gang_that_waited_for_room_starts_with_its_new_addresses),
 		cmocka_unit_test(task_that_gets_another_port_is_notified),

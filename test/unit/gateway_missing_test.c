@@ -123,11 +123,11 @@ static void set_down(struct node *node, bool is_down)
 
 /* ---- the world */
 
-static struct tfc__agent_handle agent_of(void *user, const struct tfc__member *member)
+static struct tfc__agent_handle agent_of(void *user, const char *node)
 {
 	static const struct tfc__agent_ops ops = {.kept_log = kept_log};
 	struct world *w = user;
-	return (struct tfc__agent_handle){&ops, strcmp(member->name, "a") == 0 ? &w->a : &w->b};
+	return (struct tfc__agent_handle){&ops, strcmp(node, "a") == 0 ? &w->a : &w->b};
 }
 
 static int begin_notifying(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
