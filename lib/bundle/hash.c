@@ -16,7 +16,7 @@ int tfc_bundle_hash(const char *zip_path, tfc_error *error, char ret_hash[TFC_BU
 	if (!zip_path || !ret_hash)
 		return tfc__fail(error, TFC_EINVAL, "bundle", 0,
 				 "tfc_bundle_hash: an argument is NULL");
-	int fd = open(zip_path, O_RDONLY | O_CLOEXEC);
+	int fd = open(zip_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return tfc__fail_errno(error, "bundle", errno, "cannot open \"%.120s\"", zip_path);
 	crypto_hash_sha256_init(&state);

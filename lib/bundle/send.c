@@ -171,7 +171,7 @@ static void sender_on_offer_item(void *user, const msgpack_object *item)
 	if (sender->fd >= 0) /* the responses to the chunks decide where sending continues */
 		return;
 	sender->at = progress.received;
-	sender->fd = open(sender->bundle->path, O_RDONLY | O_CLOEXEC);
+	sender->fd = open(sender->bundle->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	int code = sender->fd < 0 ? tfc__fail_errno(&error, "bundle", errno,
 						    "cannot read \"%.160s\"", sender->bundle->path)
 				  : sender_send_chunks(sender, &error);

@@ -177,7 +177,7 @@ static int segment_open(int dir_fd, const char *name, uint64_t start, int flags,
 	char path[TFC__LOG_PATH_SIZE];
 	struct stat status;
 	tfc__log_segment_name(path, name, start);
-	int fd = openat(dir_fd, path, flags | O_CLOEXEC | O_NOFOLLOW);
+	int fd = openat(dir_fd, path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return errno;
 	if (fstat(fd, &status) < 0) {

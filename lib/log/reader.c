@@ -69,7 +69,8 @@ static int reader_open_segment(tfc_log *log, uint64_t segment)
 {
 	char path[TFC__LOG_PATH_SIZE];
 	tfc__log_segment_name(path, log->name, segment);
-	int fd = openat(log->dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	/* a named pipe must not block dispatch */
+	int fd = openat(log->dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return errno;
 	if (log->fd >= 0)

@@ -126,7 +126,7 @@ static uint64_t tail_start_in_segment(int dir_fd, const char *name, uint64_t sta
 	if (size <= TAIL_BYTES)
 		return start;
 	tfc__log_segment_name(path, name, start);
-	int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	char *block = fd < 0 ? NULL : malloc(TAIL_BYTES);
 	uint64_t found = start;
 	ssize_t len = block ? pread(fd, block, TAIL_BYTES, (off_t)(size - TAIL_BYTES)) : -1;

@@ -83,7 +83,8 @@ static void writer_remove_oldest(struct tfc__log_writer *writer)
 				return;
 			continue;
 		}
-		int fd = openat(writer->dir_fd, path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
+		int fd = openat(writer->dir_fd, path,
+				O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 		if (fd < 0)
 			return;
 		futimens(fd, long_ago);

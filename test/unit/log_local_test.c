@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -15,6 +16,7 @@
 #include "leaks.h"
 #include "log/format.h"
 #include "log/local.h"
+#include "log/tail.h"
 #include <tfcluster/ctx.h>
 
 #define SOURCES 4
@@ -151,12 +153,30 @@ static void a_source_outlives_its_directory(void **state)
 	close_scene(&scene);
 }
 
+/* Its opening would wait for a writer. */
+static void a_log_that_was_replaced_by_a_pipe_blocks_nobody(void **state)
+{
+	struct scene scene;
+	char name[TFC__LOG_PATH_SIZE], path[LEAKS_PATH + TFC__LOG_PATH_SIZE];
+	open_scene(&scene);
+	tfc__log_segment_name(name, names[0], 0);
+	snprintf(path, sizeof(path), "%s/%s", scene.path, name);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	alarm(10);
+	assert_int_equal(records_left(scene.sources[0]), 0);
+	assert_int_equal(tfc__log_end(scene.path, names[0]), 0);
+	alarm(0);
+	close_scene(&scene);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_source_is_woken_for_its_own_log_alone),
 		cmocka_unit_test(nothing_is_watched_once_the_logs_are_complete),
 		cmocka_unit_test(a_source_outlives_its_directory),
+		cmocka_unit_test(a_log_that_was_replaced_by_a_pipe_blocks_nobody),
 	};
 	return cmocka_run_group_tests_name("log", tests, NULL, NULL);
 }
