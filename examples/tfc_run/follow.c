@@ -57,8 +57,8 @@ static bool follow_wants_event(const struct follow *follow, const tfc_event *eve
 	char name[128];
 	if (is_of_connection(event))
 		return true;
-	if (event->kind != TFC_EVENT_OUTPUT && event->kind != TFC_EVENT_PROGRESS &&
-	    event->kind != TFC_EVENT_GAP)
+	if (event->kind != TFC_EVENT_OUTPUT && event->kind != TFC_EVENT_REPORT &&
+	    event->kind != TFC_EVENT_PROGRESS && event->kind != TFC_EVENT_GAP)
 		return !options->is_only_output || is_wait(follow, event);
 	snprintf(name, sizeof(name), "%s/%u", event->task_type, event->task_index);
 	return (!options->task || strcmp(options->task, name) == 0) &&
@@ -227,6 +227,7 @@ int follow(struct client *client, struct output *output, const struct follow_opt
 	how.cursor = options->cursor;
 	how.wants_live = 1;
 	how.wants_progress = output_wants_progress(output) && !options->ends_when_live;
+	how.wants_reports = output->options->is_json;
 	how.wants_reconnects = 1;
 	client->output = output;
 	tail_begin(&follow.tail, options->tail);

@@ -123,6 +123,8 @@ const struct option job_options[] = {
 	 KEY("stall_s")},
 	{"on-stall", "WHAT", "what to do about a stall: report, stacks or restart", KEY("on_stall"),
 	 .values = "report,stacks,restart"},
+	{"reports", NULL, "give each task TFC_REPORT_FD, for reports to programs (see --json)",
+	 KEY("reports"), "true"},
 	{"topology", "T", "what a worker's TF_CONFIG names: full or, with --ps, partial (full)",
 	 KEY("topology")},
 	{"isolation", "I", "how a task's processes are found: auto, plain, cgroup or pidns (auto)",

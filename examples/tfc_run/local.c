@@ -154,6 +154,7 @@ static int local_send_request(struct local *local)
 		return tfc_gateway_explain(local->gateway, job, NULL, local_on_explained, local,
 					   NULL);
 	how.wants_progress = output_wants_progress(&local->output);
+	how.wants_reports = local->output.options->is_json;
 	return tfc_gateway_run(local->gateway, job, NULL, &how, local_on_submitted, local_on_event,
 			       local, &local->sub);
 }

@@ -61,7 +61,7 @@ void tail_add(struct tail *tail, const tfc_event *event)
 {
 	struct tail_task *task = tail_find_task(tail, event);
 	struct line *line = &task->ring[task->added % tail->limit];
-	size_t len = event->kind == TFC_EVENT_OUTPUT ? event->data_len : 0;
+	size_t len = event->kind == TFC_EVENT_GAP ? 0 : event->data_len; /* of a gap: missing */
 	size_t cursor_size = strlen(event->cursor) + 1, text_size = strlen(event->text) + 1;
 	free(line->bytes);
 	line->bytes = malloc(len + cursor_size + text_size);

@@ -288,6 +288,7 @@ void tfc__agent_spawn_attempt(struct agent_task *task)
 	options.stall_ms = tfc__stall_ms(task);
 	options.suspend_ms = TFC__SUSPEND_MS;
 	options.reports_lost_output = 1;
+	options.has_reports = job->info.job->reports;
 	options.isolation = job->info.job->isolation;
 	if (task->hold && task->role->port_handover == TFC__HANDOVER_RELEASE)
 		tfc__port_hand_over(task->hold);

@@ -29,6 +29,7 @@ static uint32_t variant_of(const tfc_event *event)
 		[TFC_EVENT_PROGRESS] = TFC__SHOWN_OUTPUT,
 		[TFC_EVENT_RECONNECTING] = TFC__SHOWN_LOST,
 		[TFC_EVENT_RECONNECTED] = TFC__SHOWN_LIVE,
+		[TFC_EVENT_REPORT] = TFC__SHOWN_REPORT,
 	};
 	uint32_t variant = variants[event->kind];
 	if (event->kind != TFC_EVENT_TASK)
@@ -62,6 +63,7 @@ int tfc_event_json(const tfc_event *event, char **ret_json)
 		[TFC_EVENT_PROGRESS] = "progress",
 		[TFC_EVENT_RECONNECTING] = "reconnecting",
 		[TFC_EVENT_RECONNECTED] = "reconnected",
+		[TFC_EVENT_REPORT] = "report",
 	};
 	struct tfc__json_writer json = {.depth = 0};
 	struct tfc__sub_event whole = {.event.kind = 0};
@@ -71,7 +73,7 @@ int tfc_event_json(const tfc_event *event, char **ret_json)
 		return TFC_EINVAL;
 	/* it is shorter if the host was built with an older version */
 	memcpy(known, event, event->size < sizeof(*known) ? event->size : sizeof(*known));
-	if (known->kind < TFC_EVENT_JOB || known->kind > TFC_EVENT_RECONNECTED)
+	if (known->kind < TFC_EVENT_JOB || known->kind > TFC_EVENT_REPORT)
 		return TFC_EINVAL;
 	if (known->task_type && known->task_type[0]) {
 		snprintf(task, sizeof(task), "%s/%u", known->task_type, known->task_index);

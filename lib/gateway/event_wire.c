@@ -21,6 +21,7 @@ enum {
 	ENDED = TFC__SHOWN_TASK_ENDED,
 	EXITED = TFC__SHOWN_TASK_EXITED,
 	KILLED = TFC__SHOWN_TASK_KILLED,
+	LINE = TFC__SHOWN_OUTPUT | TFC__SHOWN_REPORT,
 	OUTPUT = TFC__SHOWN_OUTPUT,
 	GAP = TFC__SHOWN_GAP,
 	END = TFC__SHOWN_END,
@@ -39,11 +40,11 @@ static const struct tfc__field rows[] = {
 	      .shown = JOB | END | LOST | LIVE | WATCHED | FORGOTTEN),
 	FIELD(NULL, TFC__STRING, event.name, TFC__V0_2, .json = "name",
 	      .shown = JOB | END | WATCHED),
-	FIELD(NULL, TFC__STRING, task, TFC__V0_2, .json = "task", .shown = TASK | OUTPUT | GAP),
+	FIELD(NULL, TFC__STRING, task, TFC__V0_2, .json = "task", .shown = TASK | LINE | GAP),
 	FIELD("tt", TFC__STRING, event.task_type, TFC__V0_2),
 	FIELD("ti", TFC__UINT, event.task_index, TFC__V0_2),
 	FIELD("a", TFC__UINT, event.attempt, TFC__V0_2, .json = "attempt",
-	      .shown = TASK | OUTPUT | GAP),
+	      .shown = TASK | LINE | GAP),
 	FIELD("js", TFC__UINT, event.job_state, TFC__V0_2, .json = "state",
 	      .shown = JOB | END | WATCHED, .word = tfc_job_state_name),
 	FIELD("s", TFC__UINT, event.task_state, TFC__V0_2, .json = "state", .shown = TASK,
@@ -73,12 +74,12 @@ static const struct tfc__field rows[] = {
 	      .shown = STALLED | END | LOST,
 	      .shown_if_set = JOB | TASK | GAP | WATCHED | NODE | LIVE),
 	FIELD("d", TFC__BYTES, output, TFC__V0_2,
-	      .count = offsetof(struct tfc__sub_event, output_len), .json = "text",
-	      .shown = OUTPUT),
+	      .count = offsetof(struct tfc__sub_event, output_len), .json = "text", .shown = LINE),
 	FIELD("ln", TFC__BYTES, lines, TFC__V0_3,
 	      .count = offsetof(struct tfc__sub_event, lines_len)),
+	FIELD("lr", TFC__BOOL, has_reports, TFC__V0_3),
 	FIELD(NULL, TFC__BOOL, event.is_partial, TFC__V0_2, .json = "partial",
-	      .shown_if_set = OUTPUT),
+	      .shown_if_set = LINE),
 	FIELD("u", TFC__UINT, event.user_us, TFC__V0_2, .json = "user_us", .shown = ENDED),
 	FIELD("sy", TFC__UINT, event.system_us, TFC__V0_2, .json = "system_us", .shown = ENDED),
 	FIELD("rss", TFC__UINT, event.max_rss_kib, TFC__V0_2, .json = "max_rss_kib",
@@ -88,7 +89,7 @@ static const struct tfc__field rows[] = {
 	FIELD("if", TFC__LINES, event.ignored_failures, TFC__V0_3, .json = "ignored_failures",
 	      .shown = END),
 	FIELD(NULL, TFC__STRING, event.cursor, TFC__V0_2, .json = "cursor",
-	      .shown = OUTPUT | GAP | WATCHED | FORGOTTEN | NODE),
+	      .shown = LINE | GAP | WATCHED | FORGOTTEN | NODE),
 	FIELD("mn", TFC__UINT, mark.next, TFC__V0_2),
 	FIELD("mg", TFC__BOOL, mark.is_gap_reported, TFC__V0_2),
 	FIELD("mc", TFC__TEXT, cursor_text.text, TFC__V0_2),
@@ -136,6 +137,7 @@ static const struct tfc__fields head_fields = TFC__FIELDS(head_rows, tfc_event, 
 void tfc__sub_event_write(struct tfc__buf *buf, const struct tfc__sub_event *event)
 {
 	struct tfc__sub_event sent = *event;
+	sent.has_reports = event->has_reports && event->lines;
 	if (event->event.kind != TFC_EVENT_PROGRESS)
 		sent.event.stream = 0; /* each line has its own */
 	if (event->event.kind == TFC_EVENT_GAP)
@@ -172,7 +174,8 @@ static bool continues_batch(const struct tfc__sub_item *item, const struct tfc__
 void tfc__sub_item_add(struct tfc__sub_item *item, const struct tfc__sub_event *event)
 {
 	const tfc_event *line = &event->event;
-	bool is_line = line->kind == TFC_EVENT_OUTPUT && !event->lines;
+	bool is_line = (line->kind == TFC_EVENT_OUTPUT || line->kind == TFC_EVENT_REPORT) &&
+		       !event->lines;
 	/* A subscription that waits may not know its head yet. */
 	if (!item->head.len && line->kind != TFC_EVENT_RECONNECTING)
 		tfc__fields_write(&item->head, &head_fields, event->mark.watch ? &no_head : line);
@@ -183,8 +186,11 @@ void tfc__sub_item_add(struct tfc__sub_item *item, const struct tfc__sub_event *
 		item->count++;
 		return;
 	}
-	if (!item->batch.count)
+	if (!item->batch.count) {
 		item->output = *event;
+		item->output.event.kind = TFC_EVENT_OUTPUT;
+		item->batch.has_reports = event->has_reports;
+	}
 	item->output.mark.cursor = event->mark.cursor;
 	tfc__line_batch_add(&item->batch, &(struct tfc__line){
 						  .stream = line->stream,

@@ -16,9 +16,11 @@
 struct tfc__sub_event {
 	tfc_event event;
 	struct tfc__mark mark; /* of a batch: behind its last line */
-	/* OUTPUT: a batch, see log/line_batch.h; lines is NULL in the process that reads the log */
+	/* OUTPUT: a batch, see log/line_batch.h; lines is NULL in the process that reads the log.
+	 * On the wire, a report is a line of a batch. */
 	const void *lines;
 	uint64_t lines_len;
+	bool has_reports; /* of a subscription with reports: its batches have positions of them */
 	/* Alternative representations of what is in the event and the mark: on the wire */
 	const void *output; /* OUTPUT: the texts of the lines */
 	uint64_t output_len;
@@ -52,6 +54,7 @@ enum tfc__event_variant {
 	TFC__SHOWN_FORGOTTEN = 8192,
 	TFC__SHOWN_NODE = 16384, /* NODE_RESET, NODE_SEEN */
 	TFC__SHOWN_UNSEEN = 32768,
+	TFC__SHOWN_REPORT = 65536,
 };
 extern const struct tfc__fields tfc__sub_event_fields;
 
@@ -79,7 +82,8 @@ int tfc__sub_item_write(struct tfc__sub_item *item, struct tfc__buf *buf);
 void tfc__sub_item_clear(struct tfc__sub_item *item);
 void tfc__sub_item_fini(struct tfc__sub_item *item);
 
-/* Writes an event: a batch, or another kind than OUTPUT. Out of memory is in buf->is_failed. */
+/* Writes an event: a batch, or another kind than OUTPUT and REPORT. Out of memory is in
+ * buf->is_failed. */
 void tfc__sub_event_write(struct tfc__buf *buf, const struct tfc__sub_event *event);
 
 /* Reads the head into job, name and host_tag of an event. TFC_OK, TFC_EPARSE, TFC_ENOMEM. */

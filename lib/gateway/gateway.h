@@ -49,6 +49,7 @@ struct tfc__request_params {
 	bool skip_output;       /* SUBSCRIBE */
 	bool wants_live;        /* SUBSCRIBE */
 	bool wants_progress;    /* SUBSCRIBE */
+	bool wants_reports;     /* SUBSCRIBE */
 	bool wants_reconnects;  /* SUBSCRIBE; not sent */
 	bool is_forwarded;      /* a member forwards it: only jobs of this node are considered */
 	/* The text of the reply is the result as it is written (gateway/results.h). Not sent */

@@ -38,7 +38,7 @@ struct local_sub {
 	tfc_sub base;
 	struct tfc__record *record;
 	struct tfc__observer reader; /* of the journal */
-	struct followed *tasks;      /* NULL: output is skipped */
+	struct followed *tasks;      /* NULL: neither output nor reports are read */
 	uint32_t task_count;
 	struct tfc__link reading;               /* tasks whose log is being read */
 	struct tfc__local_reading *all_reading; /* of its gateway; valid until detach */
@@ -60,7 +60,10 @@ struct local_sub {
 	bool is_established; /* and this was reported */
 	bool wants_live;     /* and LIVE was not reported yet */
 	bool wants_progress;
-	bool was_removed; /* the job was forgotten: record is NULL */
+	bool skips_output;
+	bool has_cursors;   /* its events have */
+	bool wants_reports; /* and the job has reports */
+	bool was_removed;   /* the job was forgotten: record is NULL */
 	char job[17];
 };
 
@@ -106,6 +109,8 @@ bool tfc__local_may_read(struct local_sub *sub, struct followed *task);
 void tfc__local_suspend(tfc_sub *base, bool is_suspended);
 /* Closes the log. It is reopened at the same position. */
 void tfc__followed_park(struct followed *task);
+/* Begins to read behind the cursor; NULL: from the start. */
+void tfc__followed_begin(struct followed *task, const struct tfc__lines_cursor *cursor);
 /* Reading continues at `position`; all output before it was reported. */
 void tfc__followed_read_from(struct followed *task, uint64_t position);
 

@@ -421,6 +421,7 @@ int tfc__gateway_follow(tfc_gateway *gateway, const struct tfc__request_params *
 		.cursor = params->client_key,
 		.wants_live = params->wants_live,
 		.wants_progress = params->wants_progress,
+		.wants_reports = params->wants_reports,
 		.wants_reconnects = params->wants_reconnects,
 	};
 	int code = tfc__directory_find(forwarder->directory, params->job, error, &record);
@@ -449,6 +450,7 @@ static int local_gateway_subscribe(tfc_gateway *gateway, const char *job,
 		.skip_output = options->skip_output,
 		.wants_live = options->wants_live,
 		.wants_progress = options->wants_progress,
+		.wants_reports = options->wants_reports,
 		.wants_reconnects = options->wants_reconnects,
 	};
 	return tfc__gateway_follow(gateway, &params, false, fn, user, error, ret_sub);

@@ -134,11 +134,18 @@ static int followed_open_log(struct followed *task, tfc_error *error)
 	return TFC_OK;
 }
 
+void tfc__followed_begin(struct followed *task, const struct tfc__lines_cursor *cursor)
+{
+	tfc__lines_init(&task->lines, cursor);
+	task->lines.skips_output = task->sub->skips_output;
+	task->lines.wants_reports = task->sub->wants_reports;
+}
+
 void tfc__followed_read_from(struct followed *task, uint64_t position)
 {
-	const struct tfc__lines_cursor cursor = {{{position, 0}, {position, 0}}};
+	const struct tfc__lines_cursor cursor = {{{position, 0}, {position, 0}, {position, 0}}};
 	tfc__lines_fini(&task->lines);
-	tfc__lines_init(&task->lines, &cursor);
+	tfc__followed_begin(task, &cursor);
 	followed_count_held(task);
 }
 
@@ -298,7 +305,7 @@ static struct followed *missing_new(struct local_sub *sub, uint32_t number,
 	missing->end_entry = number + 1;
 	missing->place_entry = find_attempt_begin(sub, number) + 1;
 	missing->is_missed = true;
-	tfc__lines_init(&missing->lines, cursor);
+	tfc__followed_begin(missing, cursor);
 	missing->lines.attempt = end->attempt;
 	sub->base.held += sizeof(*missing);
 	tfc__list_init(&missing->grown);

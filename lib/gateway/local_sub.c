@@ -63,7 +63,7 @@ static void local_sub_notify(struct local_sub *sub)
 	struct tfc__mark *mark = &sub->now.mark;
 	mark->next = sub->place.next;
 	mark->is_gap_reported = sub->place.is_gap_reported;
-	if (!sub->is_bare && sub->tasks) {
+	if (!sub->is_bare && sub->has_cursors) {
 		/* This cannot fail: there is memory for every mark. */
 		tfc__place_apply(&sub->place, mark);
 		sub->now.event.cursor = tfc__place_text(&sub->place);
@@ -136,7 +136,9 @@ void tfc__local_report_line(struct local_sub *sub, const struct followed *task,
 			    const struct tfc__line *line, const char *text)
 {
 	bool is_gap = line->stream == TFC_STREAM_GAP;
-	tfc_event *event = begin_event(sub, is_gap ? TFC_EVENT_GAP : TFC_EVENT_OUTPUT);
+	tfc_event *event = begin_event(sub, is_gap                              ? TFC_EVENT_GAP
+					    : line->stream == TFC_STREAM_REPORT ? TFC_EVENT_REPORT
+										: TFC_EVENT_OUTPUT);
 	event_set_line(sub, task, line);
 	event->text = text;
 	sub->now.mark.cursor = line->cursor;
@@ -340,7 +342,9 @@ static int local_sub_report(tfc_sub *base)
 	struct local_sub *sub = local_sub_of(base);
 	uint32_t lines = 0;
 	int is_reported = local_sub_report_one(sub);
-	while (sub->is_bare && is_reported && sub->now.event.kind == TFC_EVENT_OUTPUT &&
+	while (sub->is_bare && is_reported &&
+	       (sub->now.event.kind == TFC_EVENT_OUTPUT ||
+		sub->now.event.kind == TFC_EVENT_REPORT) &&
 	       !base->is_paused && !base->is_closed && ++lines < LINES_AT_ONCE)
 		is_reported = local_sub_report_one(sub);
 	sub->whole_batches += lines == LINES_AT_ONCE;
@@ -411,7 +415,7 @@ static int apply_cursor(struct local_sub *sub, const char *text, tfc_error *erro
 			continue;
 		uint32_t attempt = sub->tasks[i].lines.attempt;
 		tfc__lines_fini(&sub->tasks[i].lines);
-		tfc__lines_init(&sub->tasks[i].lines, cursor);
+		tfc__followed_begin(&sub->tasks[i], cursor);
 		sub->tasks[i].lines.attempt = attempt;
 		if (!sub->is_bare)
 			tfc__place_set(&sub->place, i, cursor);
@@ -445,7 +449,7 @@ static int follow_output(struct local_sub *sub, tfc_error *error)
 		sub->tasks[i].task = i;
 		tfc__list_init(&sub->tasks[i].missing_link);
 		tfc__list_init(&sub->tasks[i].reading);
-		tfc__lines_init(&sub->tasks[i].lines, NULL);
+		tfc__followed_begin(&sub->tasks[i], NULL);
 		tfc__list_init(&sub->tasks[i].grown);
 	}
 	return TFC_OK;
@@ -470,6 +474,10 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local
 	sub->is_bare = is_bare;
 	sub->wants_live = options->wants_live;
 	sub->wants_progress = options->wants_progress;
+	sub->skips_output = options->skip_output;
+	sub->wants_reports = options->wants_reports && record->job->reports;
+	sub->has_cursors = !options->skip_output || options->wants_reports;
+	sub->now.has_reports = sub->wants_reports;
 	sub->now.mark.task = sub->now.mark.ended_task = UINT32_MAX;
 	sub->now.mark.missing = sub->now.mark.missing_over = UINT32_MAX;
 	sub->job_state = TFC_JOB_PENDING;
@@ -485,7 +493,7 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local
 	tfc__sub_init(&sub->base, &ops, ctx, list, fn, user);
 	sub->base.event = &sub->now;
 	tfc__observers_add(&record->journal.readers, &sub->reader);
-	int code = options->skip_output ? TFC_OK : follow_output(sub, error);
+	int code = sub->skips_output && !sub->wants_reports ? TFC_OK : follow_output(sub, error);
 	if (code == TFC_OK && options->cursor)
 		code = apply_cursor(sub, options->cursor, error);
 	if (code < 0) {

@@ -28,15 +28,24 @@ static char *reported_write(char *text, const struct tfc__reported *reported)
 	return hex_write(text, reported->skip);
 }
 
-/* Returns the end of the text, at which there is no NUL. */
-static char *cursor_write(char *text, const struct tfc__lines_cursor *cursor)
+static char *cursor_write_output(char *text, const struct tfc__lines_cursor *cursor)
 {
 	const struct tfc__reported *out = &cursor->reported[0], *err = &cursor->reported[1];
 	text = reported_write(text, out);
-	if (out->position == err->position && out->skip == err->skip)
+	if (tfc__reported_equal(out, err))
 		return text;
 	*text++ = ',';
 	return reported_write(text, err);
+}
+
+/* Returns the end of the text, at which there is no NUL. */
+static char *cursor_write(char *text, const struct tfc__lines_cursor *cursor)
+{
+	text = cursor_write_output(text, cursor);
+	if (tfc__lines_cursor_is_plain(cursor))
+		return text;
+	*text++ = ';';
+	return reported_write(text, &cursor->reported[2]);
 }
 
 void tfc__cursor_write(struct tfc__cursor_text *text, const struct tfc__lines_cursor *cursor)
@@ -81,18 +90,23 @@ static bool reported_read(const char **at, struct tfc__reported *ret_reported)
 
 static bool cursor_read(const char **at, struct tfc__lines_cursor *ret_cursor)
 {
-	struct tfc__reported reported[2];
-	if (!reported_read(at, &reported[0]))
+	struct tfc__lines_cursor cursor;
+	struct tfc__reported *out = &cursor.reported[0], *err = &cursor.reported[1];
+	if (!reported_read(at, out))
 		return false;
-	reported[1] = reported[0];
+	*err = *out;
 	if (**at == ',') {
 		(*at)++;
-		if (!reported_read(at, &reported[1]) ||
-		    (reported[1].position == reported[0].position &&
-		     reported[1].skip == reported[0].skip))
+		if (!reported_read(at, err) || tfc__reported_equal(out, err))
 			return false;
 	}
-	memcpy(ret_cursor->reported, reported, sizeof(reported));
+	tfc__lines_cursor_make_plain(&cursor);
+	if (**at == ';') {
+		(*at)++;
+		if (!reported_read(at, &cursor.reported[2]) || tfc__lines_cursor_is_plain(&cursor))
+			return false;
+	}
+	*ret_cursor = cursor;
 	return true;
 }
 

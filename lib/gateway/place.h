@@ -9,8 +9,9 @@
  *
  * As text, the position is the cursor that events carry; it is the same on every node: "NEXT[g]",
  * then for each task with a line cursor "_TASK." and the line cursor, which is "POSITION[+SKIP]"
- * for both streams, or one for stdout, ',' and one for stderr; and for each such entry "~ENTRY."
- * and its line cursor. Numbers are hexadecimal.
+ * for both streams, or one for stdout, ',' and one for stderr, and ';' and one for reports where it
+ * is not the later one of the others; and for each such entry "~ENTRY." and its line cursor.
+ * Numbers are hexadecimal.
  */
 #ifndef TFC_GATEWAY_PLACE_H
 #define TFC_GATEWAY_PLACE_H
@@ -18,7 +19,7 @@
 #include "cluster/changes.h"
 #include "log/lines.h"
 
-#define TFC__CURSOR_TEXT_SIZE 72 /* four numbers, three separators, a NUL */
+#define TFC__CURSOR_TEXT_SIZE 104 /* six numbers, five separators, a NUL */
 
 /* The text of a line cursor; "" for none. */
 struct tfc__cursor_text {

@@ -95,6 +95,8 @@ static int received_items_read_line(struct tfc__received_items *items)
 	bool is_last = items->lines.table == items->lines.table_end;
 	if (is_last && memcmp(&line.cursor, &items->lines_end, sizeof(line.cursor)) != 0)
 		return TFC_EPARSE;
+	bool is_report = line.stream == TFC_STREAM_REPORT;
+	event->kind = is_report ? TFC_EVENT_REPORT : TFC_EVENT_OUTPUT;
 	event->stream = line.stream;
 	event->time_ns = line.time_ns;
 	event->is_partial = line.is_partial;
@@ -126,6 +128,6 @@ int tfc__received_items_read(struct tfc__received_items *items, bool keeps_batch
 	items->has_lines = true;
 	items->lines_end = event->mark.cursor;
 	tfc__line_batch_read(&items->lines, event->output, event->output_len, event->lines,
-			     event->lines_len);
+			     event->lines_len, event->has_reports);
 	return 1;
 }

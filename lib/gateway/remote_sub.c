@@ -26,6 +26,7 @@ struct tfc__remote_sub {
 	bool skip_output;
 	bool wants_live;
 	bool wants_progress;
+	bool wants_reports;
 	bool is_bare;
 	bool is_finding;
 	struct tfc__rpc_call *call;
@@ -348,7 +349,7 @@ static int remote_sub_report_event(struct tfc__remote_sub *sub)
 		sub->wants_live = false;
 	if (!sub->is_bare && sub->is_watch)
 		event->cursor = tfc__watch_position_text(&sub->position);
-	else if (!sub->is_bare && !sub->skip_output)
+	else if (!sub->is_bare && (!sub->skip_output || sub->wants_reports))
 		event->cursor = tfc__place_text(&sub->place);
 	remote_sub_count_held(sub);
 	sub->base.is_ended = event->kind == TFC_EVENT_END;
@@ -411,6 +412,7 @@ void tfc__remote_sub_begin(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, co
 		.skip_output = sub->skip_output,
 		.wants_live = sub->wants_live,
 		.wants_progress = sub->wants_progress,
+		.wants_reports = sub->wants_reports,
 		.patience_ms = is_for_client ? remote_sub_patience_ms(sub) : 0,
 		.is_forwarded = sub->route->is_forwarded,
 	};
@@ -574,6 +576,7 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 	sub->skip_output = options->skip_output;
 	sub->wants_live = options->wants_live;
 	sub->wants_progress = options->wants_progress;
+	sub->wants_reports = options->wants_reports;
 	sub->is_bare = is_bare;
 	sub->wants_reconnects = is_bare ? !sub->is_watch : options->wants_reconnects != 0;
 	remote_sub_count_held(sub);

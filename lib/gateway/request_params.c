@@ -68,6 +68,7 @@ static const struct tfc__field rows[] = {
 	PARAM("live", TFC__BOOL, wants_live, TFC__V0_2),
 	PARAM("patience_ms", TFC__UINT, patience_ms, TFC__V0_3),
 	PARAM("progress", TFC__BOOL, wants_progress, TFC__V0_3),
+	PARAM("reports", TFC__BOOL, wants_reports, TFC__V0_3),
 	PARAM("bundle", TFC__STRING, bundle, TFC__V0_2, .max = NAME_BYTES_MAX),
 	PARAM("home", TFC__STRING, home, TFC__V0_3, .max = NAME_BYTES_MAX),
 	PARAM("as", TFC__STRING, as, TFC__V0_3, .max = NAME_BYTES_MAX),

@@ -114,8 +114,7 @@ int tfc_gateway_run(tfc_gateway *gateway, const tfc_job *job,
 	run->reply_fn = reply_fn;
 	tfc__sub_init(&run->sub, &ops, gateway->ctx, NULL, event_fn, user);
 	code = tfc__options_copy(&run->options, sizeof(run->options), subscribe_options, "gateway",
-				 "tfc_subscribe_options", offsetof(tfc_subscribe_options, reserved),
-				 error);
+				 "tfc_subscribe_options", 0, error);
 	if (code == TFC_OK && run->options.cursor) {
 		run->options.cursor = run->cursor = strdup(run->options.cursor);
 		code = run->cursor ? TFC_OK : tfc__fail_nomem(error, "gateway");

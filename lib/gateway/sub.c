@@ -188,7 +188,7 @@ int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 		return code;
 	tfc_error *error = tfc__ctx_error(gateway->ctx);
 	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_subscribe_options",
-				 offsetof(tfc_subscribe_options, reserved), error);
+				 0, error);
 	if (code < 0)
 		return code;
 	job = job ? job : "";

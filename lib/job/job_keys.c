@@ -121,6 +121,7 @@ static const struct tfc__json_key job_keys[] = {
 	CHOICE("topology", struct tfc_job, topology, topologies),
 	SECONDS_OR_AUTO("stall_s", struct tfc_job, stall_s),
 	CHOICE("on_stall", struct tfc_job, on_stall, on_stalls),
+	{.path = "reports", .kind = TFC__KEY_BOOL, AT(struct tfc_job, reports)},
 	CHOICE("isolation", struct tfc_job, isolation, isolations),
 	CHOICE("placement.policy", struct tfc_job, placement, placements),
 	{.path = "placement.labels", .kind = TFC__KEY_ENV, AT(struct tfc_job, labels)},

@@ -54,7 +54,7 @@ bool tfc__log_header_read(const char *text, struct tfc__log_header *ret_header)
 	    !header_read_digits(text + 24, 10, &attempt) ||
 	    !header_read_digits(text + 35, 12, &len))
 		return false;
-	if ((stream != 'o' && stream != 'e' && stream != 'g') || attempt > UINT32_MAX || len == 0 ||
+	if (!stream || !strchr("oerg", stream) || attempt > UINT32_MAX || len == 0 ||
 	    (stream != 'g' && len > TFC__LOG_PAYLOAD_MAX))
 		return false;
 	ret_header->time_ns = seconds * 1000000000u + nanoseconds;

@@ -22,6 +22,7 @@
 #define TFC__LOG_HEADER 48
 #define TFC__LOG_PAYLOAD_MAX 65536 /* of one record; a gap may be longer */
 #define TFC__LOG_RECORD_MAX (TFC__LOG_HEADER + TFC__LOG_PAYLOAD_MAX + 1)
+#define TFC__LOG_STREAMS 3 /* stdout, stderr, reports */
 #define TFC__LOG_LENGTH_MAX UINT64_C(999999999999)
 #define TFC__LOG_PATH_SIZE (TFC__LOG_NAME_MAX + 24) /* NAME.0123456789abcdef.log and NUL */
 
@@ -32,7 +33,7 @@
 
 struct tfc__log_header {
 	uint64_t time_ns;
-	char stream; /* 'o', 'e', 'g' */
+	char stream; /* 'o', 'e', 'r' (reports), 'g' */
 	uint32_t attempt;
 	uint64_t len;
 };

@@ -7,24 +7,26 @@ enum {
 	IS_PARTIAL = 2,
 	HAS_TIME = 4,
 	HAS_CURSOR = 8,
+	IS_REPORT = 16,
 	FLAG_BITS = 4,
+	FLAG_BITS_WITH_REPORTS = 5,
 };
 
 #define NUMBER_BYTES 10                /* of 64 bits */
-#define ENTRY_BYTES (6 * NUMBER_BYTES) /* of a line in the table */
-
-static bool reported_equal(const struct tfc__reported *one, const struct tfc__reported *other)
-{
-	return one->position == other->position && one->skip == other->skip;
-}
+#define ENTRY_BYTES (8 * NUMBER_BYTES) /* of a line in the table */
 
 /* The cursor behind a line that directly follows another one in the same record. */
 static void lines_cursor_advance(struct tfc__lines_cursor *cursor, uint32_t slot, uint64_t len)
 {
-	bool is_shared = reported_equal(&cursor->reported[0], &cursor->reported[1]);
-	cursor->reported[slot].skip += len + 1;
-	if (is_shared)
-		cursor->reported[!slot] = cursor->reported[slot];
+	const struct tfc__reported before = cursor->reported[slot];
+	for (size_t i = 0; i < TFC__LOG_STREAMS; i++)
+		if (tfc__reported_equal(&cursor->reported[i], &before))
+			cursor->reported[i].skip += len + 1;
+}
+
+static int batch_flag_bits(bool has_reports)
+{
+	return has_reports ? FLAG_BITS_WITH_REPORTS : FLAG_BITS;
 }
 
 /* ---- writing */
@@ -40,22 +42,24 @@ static uint8_t *batch_write_number(uint8_t *at, uint64_t number)
 void tfc__line_batch_add(struct tfc__line_batch *batch, const struct tfc__line *line)
 {
 	uint8_t *begin = (uint8_t *)tfc__buf_reserve(&batch->table, ENTRY_BYTES), *at = begin;
-	uint32_t slot = line->stream == TFC_STREAM_STDERR;
+	uint32_t slot = line->stream == TFC_STREAM_REPORT ? 2 : line->stream == TFC_STREAM_STDERR;
+	uint32_t slots = batch->has_reports ? 3 : 2;
 	struct tfc__lines_cursor cursor = batch->cursor;
 	batch->count++;
 	if (!begin)
 		return;
 	lines_cursor_advance(&cursor, slot, line->len);
-	bool is_next = batch->count > 1 &&
-		       reported_equal(&cursor.reported[0], &line->cursor.reported[0]) &&
-		       reported_equal(&cursor.reported[1], &line->cursor.reported[1]);
-	uint64_t flags = (slot ? IS_STDERR : 0) | (line->is_partial ? IS_PARTIAL : 0) |
+	bool is_next = batch->count > 1;
+	for (uint32_t i = 0; i < slots; i++)
+		is_next &= tfc__reported_equal(&cursor.reported[i], &line->cursor.reported[i]);
+	uint64_t flags = (slot == 1 ? IS_STDERR : 0) | (slot == 2 ? IS_REPORT : 0) |
+			 (line->is_partial ? IS_PARTIAL : 0) |
 			 (line->time_ns != batch->time_ns ? HAS_TIME : 0) |
 			 (is_next ? 0 : HAS_CURSOR);
-	at = batch_write_number(at, line->len << FLAG_BITS | flags);
+	at = batch_write_number(at, line->len << batch_flag_bits(batch->has_reports) | flags);
 	if (flags & HAS_TIME)
 		at = batch_write_number(at, line->time_ns - batch->time_ns);
-	for (uint32_t i = 0; i < 2 && !is_next; i++) {
+	for (uint32_t i = 0; i < slots && !is_next; i++) {
 		const struct tfc__reported *reported = &line->cursor.reported[i];
 		at = batch_write_number(at,
 					reported->position - batch->cursor.reported[i].position);
@@ -86,7 +90,7 @@ void tfc__line_batch_fini(struct tfc__line_batch *batch)
 /* ---- reading */
 
 void tfc__line_batch_read(struct tfc__line_batch_reader *reader, const void *text, size_t text_len,
-			  const void *table, size_t table_len)
+			  const void *table, size_t table_len, bool has_reports)
 {
 	text = text ? text : "";
 	table = table ? table : "";
@@ -95,6 +99,7 @@ void tfc__line_batch_read(struct tfc__line_batch_reader *reader, const void *tex
 		.text_end = (const char *)text + text_len,
 		.table = table,
 		.table_end = (const uint8_t *)table + table_len,
+		.has_reports = has_reports,
 	};
 }
 
@@ -116,7 +121,7 @@ static bool batch_read_number(struct tfc__line_batch_reader *reader, uint64_t *r
 
 static bool batch_read_cursor(struct tfc__line_batch_reader *reader)
 {
-	for (uint32_t i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < (reader->has_reports ? 3 : 2); i++) {
 		struct tfc__reported *reported = &reader->cursor.reported[i];
 		uint64_t moved;
 		if (!batch_read_number(reader, &moved) ||
@@ -134,8 +139,9 @@ int tfc__line_batch_next(struct tfc__line_batch_reader *reader, struct tfc__line
 		return reader->text == reader->text_end ? 0 : TFC_EPARSE;
 	if (!batch_read_number(reader, &head))
 		return TFC_EPARSE;
-	uint64_t len = head >> FLAG_BITS;
-	uint32_t slot = head & IS_STDERR ? 1 : 0;
+	uint64_t len = head >> batch_flag_bits(reader->has_reports);
+	bool is_report = reader->has_reports && head & IS_REPORT;
+	uint32_t slot = is_report ? 2 : head & IS_STDERR ? 1 : 0;
 	if (len > TFC__LINE_MAX || len >= (size_t)(reader->text_end - reader->text) ||
 	    reader->text[len] != '\n' || (head & HAS_TIME && !batch_read_number(reader, &waited)))
 		return TFC_EPARSE;
@@ -143,9 +149,13 @@ int tfc__line_batch_next(struct tfc__line_batch_reader *reader, struct tfc__line
 		lines_cursor_advance(&reader->cursor, slot, len);
 	else if (!batch_read_cursor(reader))
 		return TFC_EPARSE;
+	if (!reader->has_reports)
+		tfc__lines_cursor_make_plain(&reader->cursor);
 	reader->time_ns += waited;
 	*ret_line = (struct tfc__line){
-		.stream = slot ? TFC_STREAM_STDERR : TFC_STREAM_STDOUT,
+		.stream = is_report ? TFC_STREAM_REPORT
+			  : slot    ? TFC_STREAM_STDERR
+				    : TFC_STREAM_STDOUT,
 		.time_ns = reader->time_ns,
 		.is_partial = head & IS_PARTIAL,
 		.data = reader->text,

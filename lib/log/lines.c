@@ -7,14 +7,35 @@
 
 #define SOURCE_BYTES 512 /* estimated memory of a source that waits for more records */
 
+static const struct tfc__reported *cursor_plain_reports(const struct tfc__lines_cursor *cursor)
+{
+	const struct tfc__reported *out = &cursor->reported[0], *err = &cursor->reported[1];
+	if (out->position != err->position)
+		return out->position > err->position ? out : err;
+	return out->skip > err->skip ? out : err;
+}
+
+bool tfc__lines_cursor_is_plain(const struct tfc__lines_cursor *cursor)
+{
+	return tfc__reported_equal(&cursor->reported[2], cursor_plain_reports(cursor));
+}
+
+void tfc__lines_cursor_make_plain(struct tfc__lines_cursor *cursor)
+{
+	cursor->reported[2] = *cursor_plain_reports(cursor);
+}
+
 void tfc__lines_init(struct tfc__lines *lines, const struct tfc__lines_cursor *cursor)
 {
 	*lines = (struct tfc__lines){0};
 	if (!cursor)
 		return;
-	uint64_t out = cursor->reported[0].position, err = cursor->reported[1].position;
 	lines->begin = *cursor;
-	lines->position = out < err ? out : err;
+	lines->has_reports = !tfc__lines_cursor_is_plain(cursor);
+	lines->position = UINT64_MAX;
+	for (size_t i = 0; i < TFC__LOG_STREAMS; i++)
+		if (cursor->reported[i].position < lines->position)
+			lines->position = cursor->reported[i].position;
 }
 
 static bool lines_is_between_records(const struct tfc__lines *lines)
@@ -24,7 +45,12 @@ static bool lines_is_between_records(const struct tfc__lines *lines)
 
 static uint32_t record_slot(const tfc_log_record *record)
 {
-	return record->stream == TFC_STREAM_STDERR;
+	return record->stream == TFC_STREAM_REPORT ? 2 : record->stream == TFC_STREAM_STDERR;
+}
+
+static bool lines_skips_record(const struct tfc__lines *lines, const tfc_log_record *record)
+{
+	return record->stream == TFC_STREAM_REPORT ? !lines->wants_reports : lines->skips_output;
 }
 
 /* The current record is read again later, from where the reader stopped. */
@@ -48,7 +74,7 @@ void tfc__lines_skip(struct tfc__lines *lines, uint64_t until, struct tfc__line 
 	uint64_t from = lines->position;
 	uint32_t attempt = lines->record.attempt;
 	tfc__lines_park(lines);
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < TFC__LOG_STREAMS; i++) {
 		tfc__buf_fini(&lines->rest[i].text);
 		lines->rest[i].is_bar = false;
 		lines->begin.reported[i] = (struct tfc__reported){until, 0};
@@ -64,7 +90,7 @@ void tfc__lines_skip(struct tfc__lines *lines, uint64_t until, struct tfc__line 
 void tfc__lines_fini(struct tfc__lines *lines)
 {
 	tfc__lines_park(lines);
-	for (size_t i = 0; i < 2; i++)
+	for (size_t i = 0; i < TFC__LOG_STREAMS; i++)
 		tfc__buf_fini(&lines->rest[i].text);
 }
 
@@ -77,8 +103,10 @@ static void lines_drop_flushed(struct tfc__lines *lines)
 
 size_t tfc__lines_bytes(const struct tfc__lines *lines)
 {
-	return lines->rest[0].text.capacity + lines->rest[1].text.capacity +
-	       (lines->source ? SOURCE_BYTES : 0);
+	size_t bytes = lines->source ? SOURCE_BYTES : 0;
+	for (size_t i = 0; i < TFC__LOG_STREAMS; i++)
+		bytes += lines->rest[i].text.capacity;
+	return bytes;
 }
 
 /* The bytes of the record that were returned before the cursor was made. */
@@ -92,10 +120,13 @@ static uint64_t lines_reported_bytes(const struct tfc__lines *lines, const tfc_l
 	return record->len;
 }
 
-/* A gap belongs to both streams: it was returned if either stream has been returned to its end. */
+/* A gap belongs to all streams: it was returned if one of them has been returned to its end. */
 static bool lines_gap_is_reported(const struct tfc__lines *lines, uint64_t end)
 {
-	return end <= lines->begin.reported[0].position || end <= lines->begin.reported[1].position;
+	for (size_t i = 0; i < TFC__LOG_STREAMS; i++)
+		if (end <= lines->begin.reported[i].position)
+			return true;
+	return false;
 }
 
 /* Reads the next record: 1, 0 when there is none, or an error. */
@@ -136,7 +167,9 @@ static int lines_read_record(struct tfc__lines *lines, tfc_error *error)
 		return 0;
 	}
 	if (record->stream != TFC_STREAM_GAP) {
-		lines->at = lines_reported_bytes(lines, record);
+		bool is_skipped = lines_skips_record(lines, record);
+		lines->at = is_skipped ? record->len : lines_reported_bytes(lines, record);
+		lines->has_reports |= record->stream == TFC_STREAM_REPORT && !is_skipped;
 	} else {
 		lines->at = record->len;
 		lines->is_gap_waiting = !lines_gap_is_reported(lines, record->next);
@@ -159,7 +192,7 @@ struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines)
 	if (!lines_is_between_records(lines))
 		here = (struct tfc__reported){lines->record.position,
 					      lines->is_gap_waiting ? 0 : lines->at};
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < TFC__LOG_STREAMS; i++) {
 		const struct tfc__partial_line *rest = &lines->rest[i];
 		bool is_waiting = rest->text.len && rest != lines->flushed;
 		cursor.reported[i] = is_waiting ? rest->begin : here;
@@ -169,14 +202,18 @@ struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines)
 		    reported_is_before(&cursor.reported[i], &lines->begin.reported[i]))
 			cursor.reported[i] = lines->begin.reported[i];
 	}
+	if (!lines->has_reports)
+		tfc__lines_cursor_make_plain(&cursor);
 	return cursor;
 }
 
 static struct tfc__line lines_unfinished(const struct tfc__lines *lines,
 					 const struct tfc__partial_line *rest)
 {
+	static const uint32_t streams[TFC__LOG_STREAMS] = {TFC_STREAM_STDOUT, TFC_STREAM_STDERR,
+							   TFC_STREAM_REPORT};
 	return (struct tfc__line){
-		.stream = rest == &lines->rest[1] ? TFC_STREAM_STDERR : TFC_STREAM_STDOUT,
+		.stream = streams[rest - lines->rest],
 		.attempt = rest->attempt,
 		.time_ns = rest->time_ns,
 		.data = rest->text.data,
@@ -196,7 +233,7 @@ static int lines_return_unfinished(struct tfc__lines *lines, struct tfc__partial
 
 int tfc__lines_bar(struct tfc__lines *lines, struct tfc__line *ret_line)
 {
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < TFC__LOG_STREAMS; i++) {
 		struct tfc__partial_line *rest = &lines->rest[i];
 		if (!rest->is_bar || !rest->is_changed || !rest->text.len)
 			continue;
@@ -219,7 +256,7 @@ static void partial_line_drop_erased(struct tfc__partial_line *rest)
 int tfc__lines_flush(struct tfc__lines *lines, struct tfc__line *ret_line)
 {
 	lines_drop_flushed(lines);
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < TFC__LOG_STREAMS; i++) {
 		partial_line_drop_erased(&lines->rest[i]);
 		if (lines->rest[i].text.len)
 			return lines_return_unfinished(lines, &lines->rest[i], ret_line);
@@ -248,6 +285,7 @@ static int lines_return_line(struct tfc__lines *lines, struct tfc__line *line)
 		partial_line_drop_erased(rest);
 	if (rest->text.len && rest->attempt != record->attempt)
 		return lines_return_unfinished(lines, rest, line);
+	bool is_report = record->stream == TFC_STREAM_REPORT; /* the bytes are kept as they are */
 	const char *data = record->data + lines->at;
 	if (rest->text.len == 0 || (rest->is_returned && *data != '\r' && *data != '\n')) {
 		tfc__buf_clear(&rest->text);
@@ -261,13 +299,13 @@ static int lines_return_line(struct tfc__lines *lines, struct tfc__line *line)
 	 * The end of a line directly behind a full line ends that line and is not an empty line of
 	 * its own.
 	 */
-	while (!newline && most < left && data[most] == '\r')
+	while (!is_report && !newline && most < left && data[most] == '\r')
 		most++;
 	if (!newline && most < left && data[most] == '\n')
 		newline = data + most;
 	uint64_t read = newline ? (uint64_t)(newline - data) : most;
-	uint64_t len = tfc__line_trimmed(data, read);
-	uint64_t overwritten = tfc__line_overwritten(data, len);
+	uint64_t len = is_report ? read : tfc__line_trimmed(data, read);
+	uint64_t overwritten = is_report ? 0 : tfc__line_overwritten(data, len);
 	if (overwritten) {
 		tfc__buf_clear(&rest->text);
 		rest->is_bar = true;

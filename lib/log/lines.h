@@ -1,12 +1,14 @@
 /*
  * Splits a task's log into lines: it reads records and returns whole lines, without what a carriage
  * return in them overwrote. A subscription has one per task. It holds a source while there is
- * something to read, and the beginnings of at most two unfinished lines, one per stream.
+ * something to read, and the beginnings of unfinished lines, at most one per stream. The bytes of a
+ * report are kept as they are.
  */
 #ifndef TFC_LOG_LINES_H
 #define TFC_LOG_LINES_H
 
 #include "base/buf.h"
+#include "log/format.h"
 #include "log/source.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,11 +27,11 @@ struct tfc__reported {
 };
 
 /*
- * A position behind a line, per stream: one stream may have an unfinished line while the other has
- * gone further.
+ * A position behind a line, per stream: one stream may have an unfinished line while another has
+ * gone further. Before there are reports, theirs is the later one of the other two.
  */
 struct tfc__lines_cursor {
-	struct tfc__reported reported[2]; /* stdout, stderr */
+	struct tfc__reported reported[TFC__LOG_STREAMS]; /* stdout, stderr, reports */
 };
 
 /* One line, or one gap (stream TFC_STREAM_GAP). Borrowed until the next call. */
@@ -38,7 +40,7 @@ struct tfc__line {
 	uint32_t attempt;
 	uint64_t time_ns;
 	bool is_partial;
-	const char *data; /* without its end, "\n" or "\r\n" */
+	const char *data; /* without its end, "\n" or "\r\n"; of a report "\n" */
 	uint64_t len;
 	struct tfc__lines_cursor cursor; /* a reader that starts here continues behind the line */
 };
@@ -57,15 +59,27 @@ struct tfc__partial_line {
 struct tfc__lines {
 	struct tfc__log_source *source; /* NULL: not open now */
 	uint64_t position;              /* of the next record to read */
-	uint32_t attempt; /* 0: all attempts. Otherwise records of other attempts are skipped, and
-			     the first record of a later attempt ends the reading */
+	uint32_t attempt;   /* 0: all attempts. Otherwise records of other attempts are skipped, and
+			       the first record of a later attempt ends the reading */
+	bool skips_output;  /* records of stdout and stderr are skipped */
+	bool wants_reports; /* records of reports are not skipped */
+	bool has_reports;   /* one was read, or the cursor is behind one */
 	struct tfc__lines_cursor begin; /* what lies before it is not returned */
 	tfc_log_record record;          /* the current record, while at < record.len */
 	uint64_t at;
 	bool is_gap_waiting; /* record is a gap; it is returned after the unfinished lines */
-	struct tfc__partial_line rest[2];
+	struct tfc__partial_line rest[TFC__LOG_STREAMS];
 	struct tfc__partial_line *flushed; /* its text was the last line returned */
 };
+
+/* Whether the position of the reports is the later one of the other two. Without reports, it is. */
+bool tfc__lines_cursor_is_plain(const struct tfc__lines_cursor *cursor);
+void tfc__lines_cursor_make_plain(struct tfc__lines_cursor *cursor);
+static inline bool tfc__reported_equal(const struct tfc__reported *one,
+				       const struct tfc__reported *other)
+{
+	return one->position == other->position && one->skip == other->skip;
+}
 
 /* cursor NULL: from the start. */
 void tfc__lines_init(struct tfc__lines *lines, const struct tfc__lines_cursor *cursor);

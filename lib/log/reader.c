@@ -189,6 +189,7 @@ static int chunk_next(tfc_log *log, tfc_log_record *record, tfc_error *error)
 	}
 	record->stream = header.stream == 'o'   ? TFC_STREAM_STDOUT
 			 : header.stream == 'e' ? TFC_STREAM_STDERR
+			 : header.stream == 'r' ? TFC_STREAM_REPORT
 						: TFC_STREAM_GAP;
 	record->attempt = header.attempt;
 	record->time_ns = header.time_ns;

@@ -177,8 +177,8 @@ int tfc__log_tail(const char *dir, const char *name, uint32_t attempt, uint32_t 
 	tail.ring = calloc(tail.limit, sizeof(char *));
 	tail.is_failed = !tail.ring;
 	while (!tail.is_failed && (code = tfc_log_next(log, &record, NULL)) > 0)
-		if (record.stream != TFC_STREAM_GAP && (!attempt || record.attempt == attempt) &&
-		    (!stream || record.stream == stream))
+		if ((record.stream == TFC_STREAM_STDOUT || record.stream == TFC_STREAM_STDERR) &&
+		    (!attempt || record.attempt == attempt) && (!stream || record.stream == stream))
 			tail_add_record(&tail, &record);
 	tfc_log_close(log);
 	tail.is_failed |= code == TFC_ENOMEM;

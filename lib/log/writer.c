@@ -92,6 +92,15 @@ static void writer_remove_oldest(struct tfc__log_writer *writer)
 	}
 }
 
+/* How many streams have a line that has not ended. */
+static uint32_t writer_lines_mid(const struct tfc__log_writer *writer)
+{
+	uint32_t count = 0;
+	for (size_t i = 0; i < TFC__LOG_STREAMS; i++)
+		count += writer->is_mid_line[i];
+	return count;
+}
+
 static bool writer_segment_is_full(const struct tfc__log_writer *writer)
 {
 	return writer->position - writer->segment >= writer->segment_bytes;
@@ -133,8 +142,7 @@ static bool writer_write_records(struct tfc__log_writer *writer, const char *gap
 	/* A full segment waits for the ends of lines, but not without limit. */
 	uint64_t wait = LINE_WAIT_BYTES + writer->segment_bytes / 32;
 	bool is_overdue = writer->position - writer->segment >= writer->segment_bytes + wait;
-	bool is_mid_line = writer->is_mid_line[0] || writer->is_mid_line[1];
-	if (writer_segment_is_full(writer) && (!is_mid_line || is_overdue)) {
+	if (writer_segment_is_full(writer) && (!writer_lines_mid(writer) || is_overdue)) {
 		int old = writer->fd;
 		/* On failure the old segment is kept; the next record tries again. */
 		if (writer_open_segment(writer, writer->position, O_CREAT | O_EXCL) == 0) {
@@ -180,7 +188,7 @@ static bool writer_write_after_gap(struct tfc__log_writer *writer, const char *r
 
 static bool *writer_mid_line(struct tfc__log_writer *writer, char stream)
 {
-	return &writer->is_mid_line[stream == 'e'];
+	return &writer->is_mid_line[stream == 'o' ? 0 : stream == 'e' ? 1 : 2];
 }
 
 static void writer_append_record(struct tfc__log_writer *writer, char *record, size_t len,
@@ -205,10 +213,9 @@ void tfc__log_append(struct tfc__log_writer *writer, char *record, size_t len, c
 {
 	/* If the line that these bytes complete is all that keeps a full segment from rotation, its
 	 * end is written first and the rest goes into the next segment. */
-	bool is_other_mid_line = *writer_mid_line(writer, stream == 'e' ? 'o' : 'e');
 	const char *payload = record + TFC__LOG_HEADER, *newline = NULL;
-	if (writer_segment_is_full(writer) && !is_other_mid_line &&
-	    *writer_mid_line(writer, stream))
+	if (writer_segment_is_full(writer) && *writer_mid_line(writer, stream) &&
+	    writer_lines_mid(writer) == 1)
 		newline = memchr(payload, '\n', len);
 	size_t head = newline ? (size_t)(newline - payload) + 1 : 0;
 	if (head && head < len) {

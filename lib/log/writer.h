@@ -19,7 +19,8 @@ struct tfc__log_writer {
 	uint64_t dropped_lines; /* ends of lines among them */
 	int error;              /* errno of the last write that failed */
 	uint64_t gap;           /* bytes dropped since the last record */
-	bool is_mid_line[2];    /* stdout, stderr: the last output did not end its line */
+	/* stdout, stderr, reports: the last bytes did not end their line */
+	bool is_mid_line[TFC__LOG_STREAMS];
 	char name[TFC__LOG_NAME_MAX + 1];
 };
 

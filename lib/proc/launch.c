@@ -83,6 +83,7 @@ int tfc__launch_build(const tfc_process_options *options, tfc_error *error, void
 		.stall_ms = options->stall_ms,
 		.suspend_ms = options->suspend_ms,
 		.reports_lost_output = options->reports_lost_output != 0,
+		.has_reports = options->has_reports != 0,
 		.isolation = options->isolation,
 		.log_segments = options->log_segments ? options->log_segments : TFC__LOG_SEGMENTS,
 		.log_segment_bytes = options->log_segment_bytes ? options->log_segment_bytes

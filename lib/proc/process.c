@@ -244,6 +244,10 @@ static int process_check_options(const tfc_process_options *options, tfc_process
 				 "tfc_process_options.log_name must be 1 to %d bytes without a "
 				 "slash and not begin with a dot",
 				 TFC__LOG_NAME_MAX);
+	if (options->has_reports && !options->log_dir)
+		return tfc__fail(error, TFC_EINVAL, "proc", 0,
+				 "tfc_process_options.has_reports requires log_dir, to which the "
+				 "reports are written");
 	if (options->isolation > TFC_ISOLATION_PIDNS)
 		return tfc__fail(
 			error, TFC_EINVAL, "proc", 0,
@@ -312,8 +316,8 @@ int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
 	if (code < 0)
 		return code;
 	tfc_error *error = tfc__ctx_error(ctx);
-	code = tfc__options_copy(&own, sizeof(own), options, "proc", "tfc_process_options", 0,
-				 error);
+	code = tfc__options_copy(&own, sizeof(own), options, "proc", "tfc_process_options",
+				 offsetof(tfc_process_options, reserved), error);
 	if (code == TFC_OK && own.limits) {
 		code = tfc__options_copy(&limits, sizeof(limits), own.limits, "proc",
 					 "tfc_process_limits",

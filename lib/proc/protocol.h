@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TFC__PROTOCOL_VERSION 16
+#define TFC__PROTOCOL_VERSION 17
 
 /* The descriptors of a guard that was just started. */
 enum tfc__guard_fd {
@@ -124,6 +124,8 @@ enum tfc__isolation {
 
 /* In the task: write end of the pipe for signs of life, if stall_ms is set. */
 #define TFC__PROGRESS_FD 3
+/* In the task: write end of the pipe for reports, if has_reports is set. */
+#define TFC__REPORT_FD 4
 
 /* How a process ended, as enum tfc_exit_reason. */
 enum tfc__end {
@@ -244,6 +246,8 @@ struct tfc__launch {
 	/* report that a signal has suspended the task for this long; 0: never */
 	uint32_t suspend_ms;
 	uint32_t reports_lost_output; /* send OUTPUT_LOST and OUTPUT_RESUMED */
+	uint32_t has_reports;
+	uint32_t reserved;
 };
 
 /* As enum tfc_limit_flags. */

@@ -76,12 +76,12 @@ static void check_params(enum tfc_verb verb, const msgpack_object *map)
 static void check_lines(const struct tfc__sub_event *event)
 {
 	struct tfc__line_batch_reader reader, again;
-	struct tfc__line_batch batch = {.count = 0};
+	struct tfc__line_batch batch = {.has_reports = event->has_reports};
 	struct tfc__line line, copy;
 	const char *text = event->output;
 	int code;
 	tfc__line_batch_read(&reader, event->output, event->output_len, event->lines,
-			     event->lines_len);
+			     event->lines_len, event->has_reports);
 	while ((code = tfc__line_batch_next(&reader, &line)) > 0) {
 		CHECK(line.data == text && line.len <= TFC__LINE_MAX);
 		text += line.len + 1;
@@ -92,9 +92,9 @@ static void check_lines(const struct tfc__sub_event *event)
 	      (code == 0 && text == (const char *)event->output + event->output_len));
 	CHECK(text <= (const char *)event->output + event->output_len);
 	tfc__line_batch_read(&reader, event->output, event->output_len, event->lines,
-			     event->lines_len);
+			     event->lines_len, event->has_reports);
 	tfc__line_batch_read(&again, batch.text.data, batch.text.len, batch.table.data,
-			     batch.table.len);
+			     batch.table.len, event->has_reports);
 	while (tfc__line_batch_next(&again, &copy) > 0) {
 		CHECK(tfc__line_batch_next(&reader, &line) == 1);
 		CHECK(line.stream == copy.stream && line.time_ns == copy.time_ns &&

@@ -125,6 +125,20 @@ static void output_keeps_every_byte(void **state)
 			    "\"text\":\"a\\\\xff\",\"partial\":true,\"cursor\":\"c1\"}");
 }
 
+static void a_report_has_no_stream(void **state)
+{
+	tfc_event event = make_event(TFC_EVENT_REPORT);
+	event.stream = TFC_STREAM_REPORT;
+	event.data = "{\"loss\":1}\r";
+	event.data_len = strlen(event.data);
+	event.cursor = "c1";
+	assert_json(&event, "\"report\",\"task\":\"worker/0\",\"attempt\":3,"
+			    "\"text\":\"{\\\"loss\\\":1}\\r\",\"cursor\":\"c1\"}");
+	event.is_partial = 1;
+	assert_json(&event, "\"report\",\"task\":\"worker/0\",\"attempt\":3,"
+			    "\"text\":\"{\\\"loss\\\":1}\\r\",\"partial\":true,\"cursor\":\"c1\"}");
+}
+
 static void a_gap_reports_how_much_is_lost(void **state)
 {
 	tfc_event event = make_event(TFC_EVENT_GAP);
@@ -191,7 +205,7 @@ static void a_subscription_reports_that_it_is_lost_or_live(void **state)
 
 static void what_is_no_event_is_refused(void **state)
 {
-	tfc_event event = make_event(TFC_EVENT_RECONNECTED + 1);
+	tfc_event event = make_event(TFC_EVENT_REPORT + 1);
 	char *json = (char *)"untouched";
 	assert_int_equal(tfc_event_json(&event, &json), TFC_EINVAL);
 	event.kind = 0;
@@ -239,6 +253,7 @@ int main(void)
 		cmocka_unit_test(a_task_reports_how_it_ended_once_it_has),
 		cmocka_unit_test(the_text_of_an_unfinished_line_is_an_event_of_its_own),
 		cmocka_unit_test(output_keeps_every_byte),
+		cmocka_unit_test(a_report_has_no_stream),
 		cmocka_unit_test(a_gap_reports_how_much_is_lost),
 		cmocka_unit_test(the_end_reports_who_decided_and_its_last_lines),
 		cmocka_unit_test(a_subscription_reports_that_it_is_lost_or_live),

@@ -74,7 +74,7 @@ static const struct reported {
 		 .ended_task = 4,
 		 .missing = 7,
 		 .missing_over = UINT32_MAX,
-		 .cursor = {{{0x1f, 2}, {0x1f, 2}}}},
+		 .cursor = {{{0x1f, 2}, {0x1f, 2}, {0x1f, 2}}}},
 	},
 	{
 		"8ba16b03a27473cf188fcf053de383e8a27474a6776f726b6572a2746904a16105a16ea161a1"
@@ -87,7 +87,7 @@ static const struct reported {
 		 .ended_task = UINT32_MAX,
 		 .missing = UINT32_MAX,
 		 .missing_over = UINT32_MAX,
-		 .cursor = {{{0x22, 0}, {0x22, 0}}}},
+		 .cursor = {{{0x22, 0}, {0x22, 0}, {0x22, 0}}}},
 		"\x3b\x22\0\x22\0",
 		5,
 	},
@@ -101,7 +101,7 @@ static const struct reported {
 		 .ended_task = UINT32_MAX,
 		 .missing = 3,
 		 .missing_over = UINT32_MAX,
-		 .cursor = {{{0x23, 0}, {0x23, 0}}}},
+		 .cursor = {{{0x23, 0}, {0x23, 0}, {0x23, 0}}}},
 		"\x08\x23\0\x23\0",
 		5,
 	},
@@ -324,7 +324,7 @@ static struct tfc__sub_event line_of(uint32_t task, const char *text, uint64_t s
 			 .ended_task = UINT32_MAX,
 			 .missing = UINT32_MAX,
 			 .missing_over = UINT32_MAX,
-			 .cursor = {{{0x40, skip}, {0x40, skip}}}},
+			 .cursor = {{{0x40, skip}, {0x40, skip}, {0x40, skip}}}},
 	};
 }
 

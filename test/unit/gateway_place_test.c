@@ -57,7 +57,7 @@ static void what_no_place_writes_is_refused(void **state)
 static void few_cursors_of_many_tasks_are_written_in_order(void **state)
 {
 	static const uint32_t tasks[] = {0, 63, 64, 4095, 4096, 9999};
-	const struct tfc__lines_cursor cursor = {{{1, 0}, {1, 0}}};
+	const struct tfc__lines_cursor cursor = {{{1, 0}, {1, 0}, {1, 0}}};
 	struct tfc__place place = {0};
 	assert_int_equal(tfc__place_reserve(&place, 70), TFC_OK);
 	tfc__place_set(&place, 64, &cursor);
@@ -80,7 +80,7 @@ static void many_rests_are_read_and_kept_in_order(void **state)
 {
 	struct tfc__buf text = {0};
 	struct tfc__place place = {0};
-	const struct tfc__lines_cursor cursor = {{{1, 0}, {1, 0}}};
+	const struct tfc__lines_cursor cursor = {{{1, 0}, {1, 0}, {1, 0}}};
 	tfc__buf_add_str(&text, "20000");
 	for (uint32_t i = 0; i < 65536; i++)
 		tfc__buf_addf(&text, "~%x.0", 2 * i);
@@ -109,14 +109,42 @@ static void many_rests_are_read_and_kept_in_order(void **state)
 static void streams_that_are_equally_far_share_a_number(void **state)
 {
 	struct tfc__cursor_text cursor_text;
-	struct tfc__lines_cursor cursor = {{{16, 0}, {16, 0}}}, again;
+	struct tfc__lines_cursor cursor = {{{16, 0}, {16, 0}, {16, 0}}}, again;
 	tfc__cursor_write(&cursor_text, &cursor);
 	assert_string_equal(cursor_text.text, "10");
-	cursor.reported[1].skip = 2;
+	cursor.reported[1].skip = cursor.reported[2].skip = 2;
 	tfc__cursor_write(&cursor_text, &cursor);
 	assert_string_equal(cursor_text.text, "10,10+2");
 	assert_true(tfc__cursor_read(cursor_text.text, &again));
 	assert_memory_equal(&again, &cursor, sizeof(cursor));
+}
+
+/* Without reports, their position is the later one of the others. */
+static void reports_have_a_number_only_where_it_differs(void **state)
+{
+	static const struct {
+		const char *text;
+		struct tfc__lines_cursor cursor;
+	} valid[] = {
+		{"10", {{{16, 0}, {16, 0}, {16, 0}}}},
+		{"10,20", {{{16, 0}, {32, 0}, {32, 0}}}},
+		{"20,10", {{{32, 0}, {16, 0}, {32, 0}}}},
+		{"10;8", {{{16, 0}, {16, 0}, {8, 0}}}},
+		{"10,20;10", {{{16, 0}, {32, 0}, {16, 0}}}},
+		{"10+1,20+2;30+3", {{{16, 1}, {32, 2}, {48, 3}}}},
+	};
+	static const char *const invalid[] = {"10;10", "10,20;20", "20,10;20",  "10;",
+					      ";10",   "10;1;1",   "10,20;30+0"};
+	struct tfc__cursor_text text;
+	struct tfc__lines_cursor cursor;
+	for (size_t i = 0; i < sizeof(valid) / sizeof(valid[0]); i++) {
+		tfc__cursor_write(&text, &valid[i].cursor);
+		assert_string_equal(text.text, valid[i].text);
+		assert_true(tfc__cursor_read(text.text, &cursor));
+		assert_memory_equal(&cursor, &valid[i].cursor, sizeof(cursor));
+	}
+	for (size_t i = 0; i < sizeof(invalid) / sizeof(invalid[0]); i++)
+		assert_false(tfc__cursor_read(invalid[i], &cursor));
 }
 
 int main(void)
@@ -127,6 +155,7 @@ int main(void)
 		cmocka_unit_test(few_cursors_of_many_tasks_are_written_in_order),
 		cmocka_unit_test(many_rests_are_read_and_kept_in_order),
 		cmocka_unit_test(streams_that_are_equally_far_share_a_number),
+		cmocka_unit_test(reports_have_a_number_only_where_it_differs),
 	};
 	return cmocka_run_group_tests_name("gateway_place", tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ static void send_event(uint32_t kind, const char *lines, size_t lines_len, const
 			 .ended_task = UINT32_MAX,
 			 .missing = UINT32_MAX,
 			 .missing_over = UINT32_MAX,
-			 .cursor = {{{0x10, skip}, {0x10, skip}}}},
+			 .cursor = {{{0x10, skip}, {0x10, skip}, {0x10, skip}}}},
 		.lines = lines,
 		.lines_len = lines_len,
 		.output = text,

@@ -26,7 +26,7 @@
 static void begin(struct tfc__line_batch_reader *reader, const struct tfc__line_batch *batch)
 {
 	tfc__line_batch_read(reader, batch->text.data, batch->text.len, batch->table.data,
-			     batch->table.len);
+			     batch->table.len, batch->has_reports);
 }
 
 static void expect_line(struct tfc__line_batch_reader *reader, const struct tfc__line *expected)
@@ -51,7 +51,7 @@ static void expect_end(struct tfc__line_batch_reader *reader)
  * where one stream alone has moved. */
 static void lines_are_as_these_bytes(void **state)
 {
-	static const struct tfc__line lines[] = {
+	struct tfc__line lines[] = {
 		{OUT, 1, 1000, false, "ab", 2, AT(0x100, 3, 0x100, 3)},
 		{OUT, 1, 1000, false, "", 0, AT(0x100, 4, 0x100, 4)},
 		{OUT, 1, 1000, false, "cdefghijk", 9, AT(0x180, 0, 0x180, 0)},
@@ -61,8 +61,10 @@ static void lines_are_as_these_bytes(void **state)
 	};
 	struct tfc__line_batch batch = {.count = 0};
 	struct tfc__line_batch_reader reader;
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		tfc__lines_cursor_make_plain(&lines[i].cursor);
 		tfc__line_batch_add(&batch, &lines[i]);
+	}
 	assert_int_equal(batch.count, 6);
 	begin(&reader, &batch);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
@@ -81,12 +83,38 @@ static uint64_t any_number(unsigned *seed)
 	return number >> rand_r(seed) % 64;
 }
 
+/* With reports the table has the positions of three streams, and lines of one record still take a
+ * byte or two. */
+static void reports_are_as_these_bytes(void **state)
+{
+	static const struct tfc__line lines[] = {
+		{OUT, 1, 1000, false, "ab", 2, {{{0x100, 3}, {0x100, 3}, {0x100, 3}}}},
+		{TFC_STREAM_REPORT, 1, 1000, false, "r", 1, {{{0x140, 0}, {0x140, 0}, {0x140, 2}}}},
+		{TFC_STREAM_REPORT, 1, 1000, true, "\r", 1, {{{0x140, 0}, {0x140, 0}, {0x140, 4}}}},
+		{ERR, 1, 1000, false, "", 0, {{{0x180, 0}, {0x180, 1}, {0x140, 4}}}},
+	};
+	struct tfc__line_batch batch = {.has_reports = true};
+	struct tfc__line_batch_reader reader;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		tfc__line_batch_add(&batch, &lines[i]);
+	begin(&reader, &batch);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		expect_line(&reader, &lines[i]);
+	expect_end(&reader);
+	golden_expect(&batch.table, "4ce807800203800203800203384000400040023209400040010004");
+	golden_expect(&batch.text, "61620a720a0d0a0a");
+	tfc__line_batch_fini(&batch);
+}
+
 static void any_lines_come_as_they_were_added(void **state)
 {
+	static const uint32_t kinds[] = {OUT, ERR, TFC_STREAM_REPORT};
 	static char text[TFC__LINE_MAX];
 	struct tfc__line_batch batch = {.count = 0};
 	for (unsigned seed = 1; seed < 300; seed++) {
 		unsigned one = seed, other = seed;
+		int streams = seed % 2 ? 3 : 2;
+		batch.has_reports = streams == 3;
 		for (int pass = 0; pass < 2; pass++) {
 			struct tfc__line_batch_reader reader;
 			struct tfc__line line = {.data = text};
@@ -94,15 +122,17 @@ static void any_lines_come_as_they_were_added(void **state)
 			if (pass)
 				begin(&reader, &batch);
 			for (int i = 0; i < 20; i++) {
-				line.stream = rand_r(random) % 2 ? ERR : OUT;
+				line.stream = kinds[rand_r(random) % (unsigned)streams];
 				line.is_partial = rand_r(random) % 8 == 0;
 				line.time_ns = rand_r(random) % 2 ? line.time_ns
 								  : any_number(random);
 				line.len = any_number(random) % (TFC__LINE_MAX + 1);
-				for (int k = 0; k < 2 && rand_r(random) % 2; k++)
+				for (int k = 0; k < streams && rand_r(random) % 2; k++)
 					line.cursor.reported[k] =
 						(struct tfc__reported){any_number(random),
 								       any_number(random)};
+				if (streams == 2)
+					tfc__lines_cursor_make_plain(&line.cursor);
 				if (pass)
 					expect_line(&reader, &line);
 				else
@@ -145,7 +175,7 @@ static void what_no_batch_has_is_refused(void **state)
 		struct tfc__line line;
 		int lines = 0, code;
 		tfc__line_batch_read(&reader, text.data, text.len, table.len ? table.data : "",
-				     table.len);
+				     table.len, false);
 		while ((code = tfc__line_batch_next(&reader, &line)) > 0)
 			lines++;
 		assert_int_equal(code, TFC_EPARSE);
@@ -163,10 +193,10 @@ static void a_line_is_as_long_as_a_line_may_be(void **state)
 	struct tfc__line_batch_reader reader;
 	struct tfc__line line;
 	text[TFC__LINE_MAX] = text[TFC__LINE_MAX + 1] = '\n';
-	tfc__line_batch_read(&reader, text, TFC__LINE_MAX + 1, longest, sizeof(longest));
+	tfc__line_batch_read(&reader, text, TFC__LINE_MAX + 1, longest, sizeof(longest), false);
 	assert_int_equal(tfc__line_batch_next(&reader, &line), 1);
 	assert_int_equal(line.len, TFC__LINE_MAX);
-	tfc__line_batch_read(&reader, text, sizeof(text), longer, sizeof(longer));
+	tfc__line_batch_read(&reader, text, sizeof(text), longer, sizeof(longer), false);
 	assert_int_equal(tfc__line_batch_next(&reader, &line), TFC_EPARSE);
 }
 
@@ -174,6 +204,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_are_as_these_bytes),
+		cmocka_unit_test(reports_are_as_these_bytes),
 		cmocka_unit_test(any_lines_come_as_they_were_added),
 		cmocka_unit_test(what_no_batch_has_is_refused),
 		cmocka_unit_test(a_line_is_as_long_as_a_line_may_be),

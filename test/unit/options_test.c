@@ -287,11 +287,11 @@ static const struct {
 	{"tfc_port_pool_options", sizeof(tfc_port_pool_options), take_pool},
 	{"tfc_process_limits", sizeof(tfc_process_limits), take_limits,
 	 offsetof(tfc_process_limits, reserved)},
-	{"tfc_process_options", sizeof(tfc_process_options), take_process},
+	{"tfc_process_options", sizeof(tfc_process_options), take_process,
+	 offsetof(tfc_process_options, reserved)},
 	{"tfc_stop_options", sizeof(tfc_stop_options), take_stop},
 	{"tfc_submit_options", sizeof(tfc_submit_options), take_submit},
-	{"tfc_subscribe_options", sizeof(tfc_subscribe_options), take_subscribe,
-	 offsetof(tfc_subscribe_options, reserved)},
+	{"tfc_subscribe_options", sizeof(tfc_subscribe_options), take_subscribe},
 	{"tfc_watch_options", sizeof(tfc_watch_options), take_watch},
 };
 

@@ -77,7 +77,8 @@ static int shim_open_log(struct shim *shim, const struct shim_launch *launch)
 /* 0, or an errno; the step that failed is in the report. */
 static int shim_start_task(struct shim *shim, struct shim_launch *launch)
 {
-	int out[2] = {-1, -1}, err[2] = {-1, -1}, progress;
+	int out[2] = {-1, -1}, err[2] = {-1, -1}, reports[2] = {-1, -1};
+	struct task_fds fds;
 	int error = launch_map(launch);
 	if (error)
 		return error;
@@ -88,7 +89,9 @@ static int shim_start_task(struct shim *shim, struct shim_launch *launch)
 	shim->report.step = TFC__STEP_PIPE;
 	if (shim->log.dir_fd >= 0 && (pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0))
 		return errno;
-	error = stall_open(shim, launch->head->stall_ms, &progress);
+	if (launch->head->has_reports && pipe2(reports, O_CLOEXEC) < 0)
+		return errno;
+	error = stall_open(shim, launch->head->stall_ms, &fds.progress);
 	if (error)
 		return error;
 	suspension_watch(shim, launch->head->suspend_ms);
@@ -99,17 +102,23 @@ static int shim_start_task(struct shim *shim, struct shim_launch *launch)
 	error = limits_group(shim, launch);
 	if (error)
 		return error;
-	error = task_start(shim, launch, out[1], err[1], progress);
+	fds.out = out[1];
+	fds.err = err[1];
+	fds.reports = reports[1];
+	error = task_start(shim, launch, &fds);
 	if (error)
 		return error;
-	if (progress >= 0)
-		close(progress);
-	if (out[1] >= 0) {
-		close(out[1]);
-		close(err[1]);
+	if (fds.progress >= 0)
+		close(fds.progress);
+	if (fds.reports >= 0)
+		close(fds.reports);
+	if (fds.out >= 0) {
+		close(fds.out);
+		close(fds.err);
 	}
 	shim->out = out[0];
 	shim->err = err[0];
+	shim->reports = reports[0];
 	return 0;
 }
 
@@ -168,14 +177,17 @@ static void shim_supervise(struct shim *shim)
 			{.fd = shim->progress, .events = POLLIN},
 			{.fd = shim->timer, .events = POLLIN},
 			{.fd = shim->core.is_host_gone ? -1 : TFC__SHIM_HOST, .events = POLLIN},
+			{.fd = shim->reports, .events = POLLIN},
 		};
-		int ready = poll(fds, 7, shim_wait_ms(shim));
+		int ready = poll(fds, 8, shim_wait_ms(shim));
 		if (ready > 0 && fds[5].revents)
 			end_due(shim);
 		if (ready > 0 && fds[2].revents)
 			shim_copy_output(shim, &shim->out);
 		if (ready > 0 && fds[3].revents)
 			shim_copy_output(shim, &shim->err);
+		if (ready > 0 && fds[7].revents)
+			shim_copy_output(shim, &shim->reports);
 		if (ready > 0 && fds[4].revents)
 			stall_read(shim);
 		output_write_due(shim);
@@ -205,6 +217,7 @@ int main(void)
 			    .log.fd = -1,
 			    .log.dir_fd = -1,
 			    .progress = -1,
+			    .reports = -1,
 			    .report.step = TFC__STEP_LAUNCH};
 	struct shim_launch launch = {.head = NULL};
 	shim.has_groups = isolation_has_groups();

@@ -2,6 +2,7 @@
  * The task's output, from its pipes into the log. Of a line with carriage returns, as a progress
  * bar writes it, only the latest state counts: it is written at a bounded pace and waits here in
  * between, so that a bar that runs for days neither fills the log nor keeps its readers busy.
+ * Reports go into the log as they are.
  */
 #include "shim.h"
 
@@ -116,19 +117,23 @@ static void output_add(struct shim *shim, size_t slot, size_t len)
 
 bool output_read(struct shim *shim, int fd)
 {
+	bool is_report = fd == shim->reports;
 	size_t slot = fd == shim->out ? 0 : 1;
-	const struct unfinished_line *line = &unfinished_lines[slot];
+	size_t waiting = is_report ? 0 : unfinished_lines[slot].len;
 	char *text = record + TFC__LOG_HEADER;
 	ssize_t len;
-	memcpy(text, line->state, line->len);
+	memcpy(text, unfinished_lines[slot].state, waiting);
 	do
-		len = read(fd, text + line->len, TFC__LOG_PAYLOAD_MAX - line->len);
+		len = read(fd, text + waiting, TFC__LOG_PAYLOAD_MAX - waiting);
 	while (len < 0 && errno == EINTR);
-	if (len > 0) {
-		stall_sign(shim);
-		output_add(shim, slot, line->len + (size_t)len);
-	}
-	return len > 0;
+	if (len <= 0)
+		return false;
+	stall_sign(shim);
+	if (is_report)
+		tfc__log_append(&shim->log, record, (size_t)len, 'r');
+	else
+		output_add(shim, slot, waiting + (size_t)len);
+	return true;
 }
 
 uint64_t output_due(void)
@@ -165,6 +170,7 @@ void output_drain(struct shim *shim)
 {
 	output_drain_pipe(shim, shim->out);
 	output_drain_pipe(shim, shim->err);
+	output_drain_pipe(shim, shim->reports);
 	output_write_state(shim, 0);
 	output_write_state(shim, 1);
 }

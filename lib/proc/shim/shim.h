@@ -37,6 +37,7 @@ struct shim {
 	int64_t memory_limit;  /* bytes that were requested; 0: none */
 	bool has_groups;       /* the guard's cgroup directory was passed to this shim */
 	int progress;          /* read end of the progress pipe, or -1 */
+	int reports;           /* read end of the pipe for reports, or -1 */
 	int timer;             /* timerfd of CLOCK_BOOTTIME, which counts the time of a suspend */
 	uint64_t timer_at;     /* the time it is set to */
 	int suspended_by;      /* the signal that suspended the task last */
@@ -68,10 +69,16 @@ int launch_map(struct shim_launch *launch);
 void launch_unmap(struct shim_launch *launch);
 
 /*
- * task.c: starts shim->task with out and err as its output, and progress, unless it is -1, as its
- * descriptor 3. Returns 0, or an errno; then shim->report has the step that failed and its details.
+ * task.c: starts shim->task with these descriptors. Returns 0, or an errno; then shim->report has
+ * the step that failed and its details.
  */
-int task_start(struct shim *shim, const struct shim_launch *launch, int out, int err, int progress);
+struct task_fds {
+	int out; /* this and the next: -1: the shim's own, which is /dev/null */
+	int err;
+	int progress; /* -1: none */
+	int reports;  /* -1: none */
+};
+int task_start(struct shim *shim, const struct shim_launch *launch, const struct task_fds *fds);
 
 /* limits.c: limits memory and CPUs of the task's cgroup. 0, or an errno and the report as above. */
 int limits_group(struct shim *shim, const struct shim_launch *launch);
@@ -124,8 +131,8 @@ int isolation_mount_proc(void);
 pid_t isolation_fork_into_group(const struct shim *shim);
 
 /*
- * output.c. due: when the state of a progress bar is to be written, on the monotonic clock; 0: none
- * waits. drain: everything that is in the pipes now.
+ * output.c: stdout, stderr and reports. due: when the state of a progress bar is to be written, on
+ * the monotonic clock; 0: none waits. drain: everything that is in the pipes now.
  */
 bool output_read(struct shim *shim, int fd); /* one chunk; false at end of file */
 uint64_t output_due(void);

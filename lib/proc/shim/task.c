@@ -61,16 +61,20 @@ static _Noreturn void task_fail_start(volatile struct tfc__report *report, uint3
 }
 
 static _Noreturn void become_task(const struct shim *shim, const struct shim_launch *launch,
-				  int out, int err, int progress, pid_t pid,
+				  const struct task_fds *fds, pid_t pid,
 				  volatile struct tfc__report *report)
 {
 	sigset_t none;
 	setpgid(0, 0);
-	if ((out > 2 && dup2(out, 1) < 0) || (err > 2 && dup2(err, 2) < 0))
+	if ((fds->out > 2 && dup2(fds->out, 1) < 0) || (fds->err > 2 && dup2(fds->err, 2) < 0) ||
+	    (fds->progress >= 0 && dup2(fds->progress, TFC__PROGRESS_FD) < 0) ||
+	    (fds->reports >= 0 && dup2(fds->reports, TFC__REPORT_FD) < 0))
 		task_fail_start(report, TFC__STEP_PIPE, errno);
-	if (progress >= 0 && dup2(progress, TFC__PROGRESS_FD) < 0)
-		task_fail_start(report, TFC__STEP_PIPE, errno);
-	syscall(SYS_close_range, progress >= 0 ? TFC__PROGRESS_FD + 1u : 3u, ~0u, 0u);
+	if (fds->progress < 0)
+		close(TFC__PROGRESS_FD);
+	if (fds->reports < 0)
+		close(TFC__REPORT_FD);
+	syscall(SYS_close_range, TFC__REPORT_FD + 1u, ~0u, 0u);
 	int error = shim->isolation == TFC__ISOLATION_PIDNS ? isolation_mount_proc() : 0;
 	if (error)
 		task_fail_start(report, TFC__STEP_PROC, error);
@@ -89,7 +93,7 @@ static _Noreturn void become_task(const struct shim *shim, const struct shim_lau
 	task_fail_start(report, TFC__STEP_EXEC, task_exec(launch));
 }
 
-int task_start(struct shim *shim, const struct shim_launch *launch, int out, int err, int progress)
+int task_start(struct shim *shim, const struct shim_launch *launch, const struct task_fds *fds)
 {
 	shim->report.step = TFC__STEP_FORK;
 	volatile struct tfc__report *report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE,
@@ -100,7 +104,7 @@ int task_start(struct shim *shim, const struct shim_launch *launch, int out, int
 	pid_t self = getpid();
 	pid_t pid = shim->group < 0 ? vfork() : isolation_fork_into_group(shim);
 	if (pid == 0)
-		become_task(shim, launch, out, err, progress, self, report);
+		become_task(shim, launch, fds, self, report);
 	int error = pid < 0 ? errno : report->status;
 	shim->task = pid;
 	shim->report = *report;
