@@ -33,7 +33,7 @@ static void write_log(struct fuzz_input *input)
 			wanted *= 400;
 		const uint8_t *data = fuzz_bytes(input, kind & 0x40 ? 8 : wanted, &len);
 		struct tfc__log_header head = {.time_ns = bytes.len,
-					       .stream = "ooeg"[kind & 3],
+					       .stream = kind & 0x20 ? 'r' : "ooeg"[kind & 3],
 					       .attempt = 1 + (kind >> 2 & 3),
 					       .len = kind & 0x40 ? wanted % 65536 + 1 : len};
 		if (!len)
@@ -64,6 +64,7 @@ static size_t read_lines(const struct tfc__lines_cursor *from, struct reported *
 	size_t count = 0;
 	int code = 1;
 	tfc__lines_init(&lines, from);
+	lines.wants_reports = true;
 	while (count < LINES_MAX && code == 1) {
 		if (!lines.source)
 			tfc__lines_attach(&lines, tfc__log_file_open(fuzz_dir(), "task",

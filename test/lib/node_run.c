@@ -279,7 +279,7 @@ static void collect(void *user, const tfc_event *event)
 		snprintf(seen->task, sizeof(seen->task), "%s/%u", event->task_type,
 			 event->task_index);
 	seen->text = strdup(event->text);
-	if (event->kind == TFC_EVENT_OUTPUT) {
+	if (event->kind == TFC_EVENT_OUTPUT || event->kind == TFC_EVENT_REPORT) {
 		seen->data = malloc(event->data_len + 1);
 		memcpy(seen->data, event->data, event->data_len);
 		seen->data[event->data_len] = 0;
@@ -388,17 +388,27 @@ const struct seen_event *node_run_job(struct node_run *run, const char *json,
 	return node_await_end(run, follower);
 }
 
-char *node_output(const struct follower *follower, const char *task, uint32_t stream)
+static char *collected_lines(const struct follower *follower, uint32_t kind, const char *task,
+			     uint32_t stream)
 {
 	struct tfc__buf text = {0};
 	for (size_t i = 0; i < follower->count; i++) {
 		const struct seen_event *seen = &follower->events[i];
-		if (!matches(seen, TFC_EVENT_OUTPUT, task, 0, 0) ||
-		    (stream && seen->event.stream != stream))
+		if (!matches(seen, kind, task, 0, 0) || (stream && seen->event.stream != stream))
 			continue;
 		tfc__buf_add(&text, seen->data, seen->event.data_len);
 		if (!seen->event.is_partial)
 			tfc__buf_add_char(&text, '\n');
 	}
 	return tfc__buf_steal(&text);
+}
+
+char *node_output(const struct follower *follower, const char *task, uint32_t stream)
+{
+	return collected_lines(follower, TFC_EVENT_OUTPUT, task, stream);
+}
+
+char *node_reports(const struct follower *follower, const char *task)
+{
+	return collected_lines(follower, TFC_EVENT_REPORT, task, 0);
 }

@@ -116,5 +116,6 @@ const struct seen_event *node_run_job(struct node_run *run, const char *json,
 
 /* All output of a task and stream (0: both), lines ended by newlines. The caller frees it. */
 char *node_output(const struct follower *follower, const char *task, uint32_t stream);
+char *node_reports(const struct follower *follower, const char *task); /* the same */
 
 #endif

@@ -195,6 +195,115 @@ static void a_line_of_the_greatest_length_is_whole_and_a_longer_one_is_split(voi
 	free(data);
 }
 
+static void want(struct log *log, bool output, bool reports)
+{
+	log->lines.skips_output = !output;
+	log->lines.wants_reports = reports;
+}
+
+static void add_three_streams(struct log *log)
+{
+	add_text(log, 'o', "a");
+	add_text(log, 'r', "one\ntw");
+	add_text(log, 'e', "b");
+	add_text(log, 'r', "o\n");
+	add_text(log, 'o', "c\nd");
+	add_text(log, 'r', "\r\n50%\r60%\r\nthr");
+	add_text(log, 'e', "\n");
+	add_text(log, 'o', "\n");
+	add_text(log, 'r', "ee\n");
+	add_text(log, 'e', "f\n");
+	save(log);
+}
+
+static const struct {
+	uint32_t stream;
+	const char *text;
+} three_streams[] = {
+	{TFC_STREAM_REPORT, "one"}, {TFC_STREAM_REPORT, "two"},        {TFC_STREAM_STDOUT, "ac"},
+	{TFC_STREAM_REPORT, "\r"},  {TFC_STREAM_REPORT, "50%\r60%\r"}, {TFC_STREAM_STDERR, "b"},
+	{TFC_STREAM_STDOUT, "d"},   {TFC_STREAM_REPORT, "three"},      {TFC_STREAM_STDERR, "f"},
+};
+#define THREE_STREAMS (sizeof(three_streams) / sizeof(three_streams[0]))
+
+/* The lines from number `from` on, of the streams that are wanted. */
+static void expect_three_streams(struct log *log, size_t from)
+{
+	struct tfc__line line;
+	for (size_t i = from; i < THREE_STREAMS; i++) {
+		bool is_report = three_streams[i].stream == TFC_STREAM_REPORT;
+		if (is_report ? log->lines.wants_reports : !log->lines.skips_output)
+			expect(log, three_streams[i].stream, three_streams[i].text);
+	}
+	assert_int_equal(next(log, &line), 0);
+	assert_int_equal(tfc__lines_flush(&log->lines, &line), 0);
+}
+
+static void reports_are_lines_whose_bytes_are_kept(void **state)
+{
+	struct log *log = *state;
+	add_three_streams(log);
+	want(log, true, true);
+	expect_three_streams(log, 0);
+}
+
+/* Also what a cursor is made of is then as without reports. */
+static void streams_that_are_not_wanted_are_skipped(void **state)
+{
+	struct log *log = *state;
+	add_three_streams(log);
+	expect_three_streams(log, 0);
+	struct tfc__lines_cursor cursor = tfc__lines_cursor(&log->lines);
+	assert_true(tfc__lines_cursor_is_plain(&cursor));
+	tfc__lines_fini(&log->lines);
+	tfc__lines_init(&log->lines, NULL);
+	want(log, false, true);
+	expect_three_streams(log, 0);
+}
+
+static void a_cursor_continues_behind_a_report(void **state)
+{
+	struct log *log = *state;
+	add_three_streams(log);
+	for (size_t i = 0; i < THREE_STREAMS; i++) {
+		struct tfc__line line;
+		want(log, true, true);
+		for (size_t k = 0; k <= i; k++)
+			assert_int_equal(next(log, &line), 1);
+		struct tfc__lines_cursor cursor = line.cursor;
+		tfc__lines_fini(&log->lines);
+		tfc__lines_init(&log->lines, &cursor);
+		want(log, true, true);
+		expect_three_streams(log, i + 1);
+		tfc__lines_fini(&log->lines);
+		tfc__lines_init(&log->lines, NULL);
+	}
+}
+
+static void a_long_report_is_returned_in_parts(void **state)
+{
+	struct log *log = *state;
+	struct tfc__line line;
+	char *data = malloc(TFC__LINE_MAX);
+	memset(data, 'x', TFC__LINE_MAX);
+	data[TFC__LINE_MAX - 1] = '\r'; /* no part of a line's end */
+	add(log, 'r', 1, data, TFC__LINE_MAX);
+	add_text(log, 'r', "tail\nunfinished");
+	save(log);
+	want(log, true, true);
+	assert_int_equal(next(log, &line), 1);
+	assert_true(line.is_partial);
+	assert_int_equal(line.stream, TFC_STREAM_REPORT);
+	assert_int_equal(line.len, TFC__LINE_MAX);
+	assert_memory_equal(line.data, data, TFC__LINE_MAX);
+	expect(log, TFC_STREAM_REPORT, "tail");
+	assert_int_equal(next(log, &line), 0);
+	assert_int_equal(tfc__lines_flush(&log->lines, &line), 1);
+	assert_int_equal(line.stream, TFC_STREAM_REPORT);
+	assert_int_equal(line.len, 10);
+	free(data);
+}
+
 static void a_gap_is_reported_in_its_place(void **state)
 {
 	struct log *log = *state;
@@ -446,6 +555,10 @@ int main(void)
 		TEST(a_log_that_was_rotated_begins_with_a_gap),
 		TEST(lines_are_put_together_per_stream),
 		TEST(a_line_of_the_greatest_length_is_whole_and_a_longer_one_is_split),
+		TEST(reports_are_lines_whose_bytes_are_kept),
+		TEST(streams_that_are_not_wanted_are_skipped),
+		TEST(a_cursor_continues_behind_a_report),
+		TEST(a_long_report_is_returned_in_parts),
 		TEST(a_gap_is_reported_in_its_place),
 		TEST(reading_goes_on_behind_any_line),
 		TEST(a_parked_reader_goes_on_where_it_was),

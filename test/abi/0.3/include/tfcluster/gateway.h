@@ -372,6 +372,9 @@ enum tfc_event_kind {
 	TFC_EVENT_RECONNECTING = 16,
 	/* The subscription continues where it was. */
 	TFC_EVENT_RECONNECTED = 17,
+	/* A line that a task has written to TFC_REPORT_FD, for programs and not for people: as
+	 * OUTPUT, but data has all bytes of the line before its "\n". Only with wants_reports. */
+	TFC_EVENT_REPORT = 18,
 };
 
 /*
@@ -394,14 +397,15 @@ typedef struct tfc_event {
 	const char *name;      /* its name */
 	const void *host_tag;  /* tfc_submit_options.host_tag */
 	uint64_t host_tag_len; /* in bytes */
-	uint32_t job_state;    /* enum tfc_job_state; OUTPUT, GAP: as of the last JOB event */
-	uint32_t generation;   /* of the group, from 1; OUTPUT, GAP: of the attempt */
+	uint32_t job_state;  /* enum tfc_job_state; OUTPUT, REPORT, GAP: as of the last JOB event */
+	uint32_t generation; /* of the group, from 1; OUTPUT, REPORT, GAP: of the attempt */
 	/* Opaque: a subscription or watch that begins with it continues after this event. "": in
-	 * LOST, RECONNECTING and RECONNECTED, and in all events with skip_output */
+	 * LOST, RECONNECTING and RECONNECTED, and in all events with skip_output and without
+	 * wants_reports */
 	const char *cursor;
 
-	/* The task: TASK, OUTPUT, PROGRESS, GAP. END: the deciding task; task_type is "" if none
-	 * decided. */
+	/* The task: TASK, OUTPUT, REPORT, PROGRESS, GAP. END: the deciding task; task_type is "" if
+	 * none decided. */
 	const char *task_type;
 	uint32_t task_index; /* among the tasks of task_type, from 0 */
 	uint32_t attempt;    /* from 1 */
@@ -438,12 +442,13 @@ typedef struct tfc_event {
 	 * task's name. NULL-terminated; at most 32, then one with the number of the others. */
 	const char *const *ignored_failures;
 
-	/* OUTPUT, PROGRESS, GAP */
+	/* OUTPUT, REPORT, PROGRESS, GAP */
 	const char *data;  /* the line without its end and without what a carriage return overwrote;
 			      any bytes; not terminated */
 	uint64_t data_len; /* bytes of data, at most 65536; GAP: see TFC_EVENT_GAP */
 	uint32_t stream;   /* enum tfc_stream */
-	uint32_t is_partial; /* OUTPUT: the next event of this task and stream continues the line */
+	uint32_t is_partial; /* OUTPUT, REPORT: the next event of this task and stream continues the
+				line */
 
 	/* SUBMITTED, CHANGED, ENDED */
 	uint64_t version;  /* of the job's state: grows with each change, also over restarts of its
@@ -490,7 +495,9 @@ typedef struct tfc_subscribe_options {
 	/* 1: report RECONNECTING and RECONNECTED. 0: a connection that is lost, or whose node does
 	 * not respond, for more than 3 s is only logged. */
 	uint32_t wants_reconnects;
-	uint32_t reserved; /* 0 */
+	/* 1: report the lines that tasks write to TFC_REPORT_FD, if the job has the key "reports".
+	 * With skip_output they come all the same, and so do GAP events and cursors. */
+	uint32_t wants_reports;
 } tfc_subscribe_options;
 
 #define TFC_SUBSCRIBE_OPTIONS_INIT                              \

@@ -34,6 +34,8 @@ enum tfc_stream {
 	/* `len` bytes are missing here: of output, because the disk was full; or of the log,
 	 * because they were rotated away. data is NULL */
 	TFC_STREAM_GAP = 3,
+	/* The reports of a process with tfc_process_options.has_reports. */
+	TFC_STREAM_REPORT = 4,
 };
 
 /* One record. `data` is borrowed: valid until the next call on the reader. */

@@ -4,9 +4,9 @@
  *
  * The first spawn under a context starts that context's guard. The process runs in a session of its
  * own, with stdin from /dev/null, default signal dispositions, an empty signal mask, no descriptors
- * but 0, 1 and 2 (and 3, see stall_ms), and exactly the given environment. When the host dies, for
- * whatever reason, the guard stops the process as tfc_process_stop does, with a grace period of
- * tfc_process_options.grace_ms.
+ * but 0, 1 and 2 (and 3 and 4, see stall_ms and has_reports), and exactly the given environment.
+ * When the host dies, for whatever reason, the guard stops the process as tfc_process_stop does,
+ * with a grace period of tfc_process_options.grace_ms.
  */
 #ifndef TFCLUSTER_PROCESS_H
 #define TFCLUSTER_PROCESS_H
@@ -173,11 +173,16 @@ typedef struct tfc_process_options {
 	 * TFC_PROCESS_OUTPUT_RESUMED when output was written without a loss for 1 s, or at the end
 	 * of the process. The time doubles with each loss, up to 64 s. */
 	uint32_t reports_lost_output;
+	/* 1: descriptor 4 of the process is a pipe for reports, lines for programs that are kept
+	 * in the log as TFC_STREAM_REPORT; needs log_dir. Reports are signs of life, as output is.
+	 */
+	uint32_t has_reports;
+	uint32_t reserved; /* 0 */
 } tfc_process_options;
 
-#define TFC_PROCESS_OPTIONS_INIT                                                         \
-	{                                                                                \
-		sizeof(tfc_process_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define TFC_PROCESS_OPTIONS_INIT                                                               \
+	{                                                                                      \
+		sizeof(tfc_process_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
 	}
 
 /** As tfc_ctx_options_init. */
