@@ -397,6 +397,55 @@ static void lines_of_a_task_are_one_event(void **state)
 	tfc__sub_item_fini(&item);
 }
 
+/* Output and reports of a task are one batch, whose lines say what they are. */
+static void reports_are_lines_of_the_same_event(void **state)
+{
+	static const tfc_event head = {.job = "", .name = ""};
+	struct tfc__sub_item item = {.count = 0};
+	struct tfc__sub_event lines[] = {line_of(0, "one", 4), line_of(0, "r", 6),
+					 line_of(0, "s\r", 9), line_of(0, "two", 13)};
+	struct tfc__reader reader = {.ahead_ns = 0};
+	struct tfc__sub_event event;
+	struct tfc__msg msg;
+	struct tfc__buf bytes = {0};
+	struct tfc__line_batch_reader batch;
+	struct tfc__line line;
+	for (size_t i = 0; i < 4; i++) {
+		bool is_report = i == 1 || i == 2;
+		lines[i].has_reports = true;
+		lines[i].event.kind = is_report ? TFC_EVENT_REPORT : TFC_EVENT_OUTPUT;
+		lines[i].event.stream = is_report ? TFC_STREAM_REPORT : TFC_STREAM_STDOUT;
+		lines[i].mark.cursor.reported[2].skip -= i == 1;
+		tfc__sub_item_add(&item, &lines[i]);
+	}
+	tfc__sub_item_end_batch(&item);
+	assert_int_equal(item.count, 1);
+	assert_int_equal(tfc__msg_parse(&msg, item.events.data, item.events.len, NULL, NULL), 0);
+	assert_int_equal(tfc__sub_event_read(&reader, &head, &msg.root, NULL, &event), TFC_OK);
+	assert_int_equal(event.event.kind, TFC_EVENT_OUTPUT);
+	assert_true(event.has_reports);
+	assert_memory_equal(&event.mark.cursor, &lines[3].mark.cursor, sizeof(event.mark.cursor));
+	tfc__line_batch_read(&batch, event.output, event.output_len, event.lines, event.lines_len,
+			     event.has_reports);
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(tfc__line_batch_next(&batch, &line), 1);
+		assert_int_equal(line.stream, lines[i].event.stream);
+		assert_int_equal(line.len, lines[i].event.data_len);
+		assert_memory_equal(line.data, lines[i].event.data, line.len);
+		assert_memory_equal(&line.cursor, &lines[i].mark.cursor, sizeof(line.cursor));
+	}
+	assert_int_equal(tfc__line_batch_next(&batch, &line), 0);
+
+	/* A node that passes the event on does not read the lines. */
+	tfc__sub_event_write(&bytes, &event);
+	assert_int_equal(bytes.len, item.events.len);
+	assert_memory_equal(bytes.data, item.events.data, bytes.len);
+	tfc__buf_fini(&bytes);
+	tfc__reader_fini(&reader);
+	tfc__msg_fini(&msg);
+	tfc__sub_item_fini(&item);
+}
+
 /* Whatever a line says of the position beside its own cursor is not said of the line before. */
 static void a_line_with_another_mark_begins_a_batch(void **state)
 {
@@ -475,6 +524,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_item_may_have_no_events),
 		cmocka_unit_test(lines_of_a_task_are_one_event),
+		cmocka_unit_test(reports_are_lines_of_the_same_event),
 		cmocka_unit_test(a_line_with_another_mark_begins_a_batch),
 		cmocka_unit_test(only_output_has_text_and_only_a_gap_has_a_length_without_text),
 		cmocka_unit_test(output_without_lines_or_a_cursor_is_refused),

@@ -28,7 +28,7 @@ static int write_event(void)
 static void an_event_of_any_kind_is_whole_or_not_there(void **state)
 {
 	static const char *const tail[] = {"a line", "another", NULL};
-	for (uint32_t kind = TFC_EVENT_JOB; kind <= TFC_EVENT_RECONNECTED; kind++) {
+	for (uint32_t kind = TFC_EVENT_JOB; kind <= TFC_EVENT_REPORT; kind++) {
 		event = (tfc_event){
 			.size = sizeof(event),
 			.kind = kind,

@@ -146,6 +146,29 @@ static void after_a_rotation_too(void **state)
 	tfc__remove_tree(dir);
 }
 
+static void a_tail_has_no_reports(void **state)
+{
+	static const char report[] = "a report\n";
+	char dir[LEAKS_PATH], record[TFC__LOG_HEADER];
+	struct tfc__log_header header = {.time_ns = 1,
+					 .stream = 'r',
+					 .attempt = 1,
+					 .len = strlen(report)};
+	leaks_make_dir(dir);
+	write_segment(dir, 0, 10, 0);
+	char *path = path_of(dir, 0);
+	FILE *file = fopen(path, "ae");
+	assert_non_null(file);
+	tfc__log_header_write(record, &header);
+	for (int i = 0; i < 10; i++)
+		fprintf(file, "%.*s%s", TFC__LOG_HEADER, record, report);
+	fclose(file);
+	free(path);
+	uint64_t size = 10 * RECORD + 10 * (TFC__LOG_HEADER + strlen(report));
+	expect(dir, size, size, three);
+	tfc__remove_tree(dir);
+}
+
 /* It is read in chunks, not at each sign, wherever in them the header is. */
 static void a_log_full_of_number_signs_takes_few_reads(void **state)
 {
@@ -178,6 +201,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_end_of_a_log_is_found_without_a_scan),
 		cmocka_unit_test(after_a_rotation_too),
+		cmocka_unit_test(a_tail_has_no_reports),
 		cmocka_unit_test(a_log_full_of_number_signs_takes_few_reads),
 	};
 	return cmocka_run_group_tests_name("log_tail", tests, NULL, NULL);

@@ -70,11 +70,12 @@ static _Noreturn void become_task(const struct shim *shim, const struct shim_lau
 	    (fds->progress >= 0 && dup2(fds->progress, TFC__PROGRESS_FD) < 0) ||
 	    (fds->reports >= 0 && dup2(fds->reports, TFC__REPORT_FD) < 0))
 		task_fail_start(report, TFC__STEP_PIPE, errno);
-	if (fds->progress < 0)
+	unsigned others = fds->reports >= 0    ? TFC__REPORT_FD + 1
+			  : fds->progress >= 0 ? TFC__PROGRESS_FD + 1
+					       : 3;
+	if (fds->reports >= 0 && fds->progress < 0)
 		close(TFC__PROGRESS_FD);
-	if (fds->reports < 0)
-		close(TFC__REPORT_FD);
-	syscall(SYS_close_range, TFC__REPORT_FD + 1u, ~0u, 0u);
+	syscall(SYS_close_range, others, ~0u, 0u);
 	int error = shim->isolation == TFC__ISOLATION_PIDNS ? isolation_mount_proc() : 0;
 	if (error)
 		task_fail_start(report, TFC__STEP_PROC, error);
