@@ -34,6 +34,8 @@ static const struct command {
 	{"describe", "show a job and its tasks", describe_main},
 	{"logs", "print the output of a job", logs_main},
 	{"spec", "print the cluster as a task's environment describes it", spec_main},
+	{"signal", "send a signal to a task of a job", signal_main},
+	{"stacks", "print the Python stacks of a task to its log", stacks_main},
 	{"stop", "stop a job", stop_main},
 	{"rm", "remove a job that has ended, and its logs", rm_main},
 	{"node", "be a node of a cluster: serve jobs until stopped", node_main},

@@ -70,6 +70,8 @@ int ps_main(int argc, char **argv);
 int rm_main(int argc, char **argv);
 int spec_main(int argc, char **argv);
 int start_main(int argc, char **argv);
+int signal_main(int argc, char **argv);
+int stacks_main(int argc, char **argv);
 int stop_main(int argc, char **argv);
 
 /* explain.c: prints the response of tfc_gateway_explain as text, or one JSON object for each task.

@@ -25,17 +25,22 @@ void tfc__report_stall(struct tfc__core *core, struct task *t, const char *text)
 	tfc__action_set_text(core, action, text);
 }
 
-/* Of a task that is being stopped, only its end is reported. */
-void tfc__report_notice(struct tfc__core *core, struct task *t, const char *what)
+static void report_message(struct tfc__core *core, struct task *t, const char *separator,
+			   const char *what)
 {
 	char text[ACTION_TEXT];
-	if (!tfc__task_is_alive(t) || t->ending == ENDING_STOP)
-		return;
 	tfc__text_name(core, t, text, sizeof(text));
-	tfc__text_add(text, sizeof(text), " %s", what);
+	tfc__text_add(text, sizeof(text), "%s%s", separator, what);
 	struct tfc__core_action *action = tfc__action_add(core, TFC__DO_REPORT_TASK, t);
 	action->state = t->state;
 	tfc__action_set_text(core, action, text);
+}
+
+/* Of a task that is being stopped, only its end is reported. */
+void tfc__report_notice(struct tfc__core *core, struct task *t, const char *what)
+{
+	if (tfc__task_is_alive(t) && t->ending != ENDING_STOP)
+		report_message(core, t, " ", what);
 }
 
 static void stall_text(const struct tfc__core *core, const struct task *t, char *text, size_t size)
@@ -266,8 +271,11 @@ void tfc__stall_inspected(struct tfc__core *core, struct task *t,
 			  const struct tfc__task_event *event)
 {
 	const char *what = event->text ? event->text : "";
-	if (t->inspection != INSPECTION_REQUESTED)
+	if (t->inspection != INSPECTION_REQUESTED) { /* a client has asked for the stacks */
+		if (tfc__task_is_alive(t) && *what)
+			report_message(core, t, ": ", what);
 		return;
+	}
 	stall_set(core, t, t->is_stalled, INSPECTION_DONE);
 	t->activity = event->activity ? event->activity : TFC__ACTIVITY_UNKNOWN;
 	bool is_stopped = t->activity == TFC__ACTIVITY_STOPPED; /* or was stopped, and runs again */

@@ -42,6 +42,14 @@ void tfc__maintainer_stop(struct tfc__maintainer *maintainer, uint32_t interrupt
  * already ends. */
 void tfc__maintainer_suspend(struct tfc__maintainer *maintainer);
 
+/*
+ * Orders something from the node of a task that runs: SIGNAL with the number of a signal, or
+ * STACKS. Whatever the task's program does then is reported as usual. Errors: TFC_ELOST (the node
+ * is unreachable).
+ */
+int tfc__maintainer_order_task(struct tfc__maintainer *maintainer, uint32_t task,
+			       enum tfc__order_kind kind, uint32_t number, tfc_error *error);
+
 /* ---- queries */
 
 const struct tfc__core *tfc__maintainer_core(const struct tfc__maintainer *maintainer);

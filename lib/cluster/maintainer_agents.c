@@ -404,3 +404,20 @@ void tfc__maintainer_order(struct tfc__maintainer *maintainer, uint32_t node,
 	if (link->job)
 		link->ops->order(link->job, order);
 }
+
+int tfc__maintainer_order_task(struct tfc__maintainer *maintainer, uint32_t task,
+			       enum tfc__order_kind kind, uint32_t number, tfc_error *error)
+{
+	const struct agent_link *link = maintainer->seen[task].link;
+	const struct tfc__journal_task *known = tfc__journal_task(maintainer->journal, task);
+	if (!link || !link->job || link->is_lost || link->unreachable_ns)
+		return tfc__fail(error, TFC_ELOST, "cluster", 0, "node %s cannot be reached now",
+				 known->node);
+	tfc__maintainer_order(maintainer, link->number,
+			      &(struct tfc__task_order){.kind = kind,
+							.task = task,
+							.attempt = known->attempt,
+							.generation = known->generation,
+							.number = number});
+	return TFC_OK;
+}

@@ -1,6 +1,7 @@
 /* The public requests: validated here, handled by the gateway's kind. */
 #include "gateway/gateway.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -223,6 +224,11 @@ int tfc_stop_options_init(tfc_stop_options *options, uint32_t size)
 	return tfc__options_init(options, size, sizeof(*options));
 }
 
+int tfc_signal_options_init(tfc_signal_options *options, uint32_t size)
+{
+	return tfc__options_init(options, size, sizeof(*options));
+}
+
 int tfc_gateway_submit(tfc_gateway *gateway, const tfc_job *job, const tfc_submit_options *options,
 		       tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
@@ -263,6 +269,27 @@ int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_optio
 		.job = job ? job : "",
 		.interrupt_ms = known.interrupt_ms,
 		.is_kill = known.is_kill,
+	};
+	return tfc__gateway_request(gateway, &params, known.timeout_ms, fn, user, ret_op);
+}
+
+int tfc_gateway_signal(tfc_gateway *gateway, const char *job, const char *task,
+		       const tfc_signal_options *options, tfc_reply_fn fn, void *user,
+		       tfc_op **ret_op)
+{
+	tfc_signal_options known;
+	int code = tfc__ctx_enter(gateway ? gateway->ctx : NULL);
+	if (code < 0)
+		return code;
+	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_signal_options", 0,
+				 tfc__ctx_error(gateway->ctx));
+	if (code < 0)
+		return code;
+	const struct tfc__request_params params = {
+		.verb = TFC_VERB_SIGNAL,
+		.job = job ? job : "",
+		.task = task ? task : "",
+		.signal = known.signal ? known.signal : SIGKILL,
 	};
 	return tfc__gateway_request(gateway, &params, known.timeout_ms, fn, user, ret_op);
 }
@@ -310,6 +337,16 @@ int tfc_gateway_tf_config(tfc_gateway *gateway, const char *job, const char *tas
 			  tfc_op **ret_op)
 {
 	const struct tfc__request_params params = {.verb = TFC_VERB_SPEC,
+						   .job = job ? job : "",
+						   .task = task ? task : ""};
+	return request_with_options(gateway, &params, options, fn, user, ret_op);
+}
+
+int tfc_gateway_stacks(tfc_gateway *gateway, const char *job, const char *task,
+		       const tfc_request_options *options, tfc_reply_fn fn, void *user,
+		       tfc_op **ret_op)
+{
+	const struct tfc__request_params params = {.verb = TFC_VERB_STACKS,
 						   .job = job ? job : "",
 						   .task = task ? task : ""};
 	return request_with_options(gateway, &params, options, fn, user, ret_op);

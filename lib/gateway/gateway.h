@@ -18,7 +18,7 @@
 struct tfc__request_params {
 	enum tfc_verb verb;
 	const char *job;           /* id, prefix or name; "" when the request is not about a job */
-	const char *task;          /* SPEC */
+	const char *task;          /* SPEC, SIGNAL, STACKS */
 	const char *node;          /* DRAIN */
 	const tfc_job *definition; /* SUBMIT, EXPLAIN */
 	const void *host_tag;      /* SUBMIT */
@@ -43,6 +43,7 @@ struct tfc__request_params {
 	const char *client_key; /* SUBMIT: client key or NULL. SUBSCRIBE: cursor or NULL */
 	uint32_t patience_ms;   /* SUBSCRIBE: how long a lost job is waited for; 0: default */
 	uint32_t interrupt_ms;  /* STOP */
+	uint32_t signal;        /* SIGNAL */
 	bool is_kill;           /* STOP */
 	bool is_environ;        /* SPEC: all variables of the framework, not TF_CONFIG */
 	bool is_off;            /* DRAIN: undrain instead */

@@ -2,6 +2,7 @@
  * others are forwarded. */
 #include "gateway/local.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,20 +205,27 @@ static int add_environ(const struct tfc__record *record, const tfc_spec *spec,
 	return TFC_OK;
 }
 
+static int find_task(const struct tfc__record *record, const char *name, tfc_error *error,
+		     uint32_t *ret_number)
+{
+	*ret_number = tfc__find_task(record, name);
+	if (*ret_number != UINT32_MAX)
+		return TFC_OK;
+	return tfc__fail(error, TFC_ENOENT, "gateway", 0, "job %s has no task \"%.60s\"%s",
+			 record->id, name,
+			 strchr(name, '/') ? "" : "; a task is type/index, such as worker/0");
+}
+
 static int local_gateway_spec(struct tfc__record *record, const struct tfc__request_params *params,
 			      struct tfc__request *request)
 {
 	tfc_spec *part = NULL;
-	uint32_t index;
-	uint32_t number = tfc__find_task(record, params->task);
-	if (number == UINT32_MAX)
-		return tfc__fail(&request->error, TFC_ENOENT, "gateway", 0,
-				 "job %s has no task \"%.60s\"%s", record->id, params->task,
-				 strchr(params->task, '/')
-					 ? ""
-					 : "; a task is type/index, such as worker/0");
+	uint32_t index, number;
+	int code = find_task(record, params->task, &request->error, &number);
+	if (code < 0)
+		return code;
 	tfc_spec *whole;
-	int code = tfc__record_spec(record, &request->error, &whole);
+	code = tfc__record_spec(record, &request->error, &whole);
 	if (code < 0)
 		return code;
 	const struct tfc__role *role = tfc__job_task_role(record->job, number, &index);
@@ -229,6 +237,31 @@ static int local_gateway_spec(struct tfc__record *record, const struct tfc__requ
 									  index, request);
 	tfc_spec_free(part);
 	tfc_spec_free(whole);
+	return code;
+}
+
+/* SIGNAL and STACKS. */
+static int local_gateway_order(struct tfc__record *record, const struct tfc__request_params *params,
+			       struct tfc__request *request)
+{
+	bool is_signal = params->verb == TFC_VERB_SIGNAL;
+	uint32_t number;
+	if (is_signal && (params->signal < 1 || params->signal > (uint32_t)SIGRTMAX))
+		return tfc__fail(&request->error, TFC_EINVAL, "gateway", 0,
+				 "signal %u does not exist", params->signal);
+	int code = find_task(record, params->task, &request->error, &number);
+	if (code < 0)
+		return code;
+	uint32_t state = tfc__journal_task(&record->journal, number)->state;
+	if (!record->maintainer || (state != TFC_TASK_RUNNING && state != TFC_TASK_READY))
+		return tfc__fail(&request->error, TFC_ESTATE, "gateway", 0,
+				 "%s of job %s does not run now: it is %s", params->task,
+				 record->id, tfc_task_state_name(state));
+	code = tfc__maintainer_order_task(record->maintainer, number,
+					  is_signal ? TFC__ORDER_SIGNAL : TFC__ORDER_STACKS,
+					  params->signal, &request->error);
+	if (code == TFC_OK)
+		tfc__buf_add_str(&request->text, record->id);
 	return code;
 }
 
@@ -245,6 +278,8 @@ static int serve_job_request(struct tfc__directory *directory,
 		return local_gateway_stop(record, params, request);
 	if (params->verb == TFC_VERB_SPEC)
 		return local_gateway_spec(record, params, request);
+	if (params->verb == TFC_VERB_SIGNAL || params->verb == TFC_VERB_STACKS)
+		return local_gateway_order(record, params, request);
 	tfc__describe(record, &request->text);
 	return TFC_OK;
 }

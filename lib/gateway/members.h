@@ -26,7 +26,8 @@ struct tfc__gateway_members_ops {
 	/* Advances to the next member. `member` is zeroed before the first; false after the last.
 	 */
 	bool (*next)(void *user, struct tfc__gateway_member *member);
-	/* Whether this node searches for the other nodes and has found none yet: `next` lacks them. */
+	/* Whether this node searches for the other nodes and has found none yet: `next` lacks them.
+	 */
 	bool (*are_joining)(void *user);
 	/* Connects to a member unless it is connected. wait->fn is called inside the call or later;
 	 * the removal of wait->link ends the wait. */

@@ -2,8 +2,8 @@
  * One connection, established with the first request, and re-established when it is lost while
  * requests or subscriptions wait. A request may be sent twice: it takes effect once, so a request
  * whose response was lost is repeated. The exceptions are STOP and FORGET by name, because another
- * job may have the name by then. A submit is sent to its home only (home.c), directly or through
- * the node that is connected.
+ * job may have the name by then, and SIGNAL, because another attempt may run by then. A submit is
+ * sent to its home only (home.c), directly or through the node that is connected.
  */
 #include "gateway/remote.h"
 
@@ -474,9 +474,10 @@ static void remote_gateway_handle(tfc_gateway *gateway, const struct tfc__reques
 		return;
 	remote_request->owner = remote_gateway_of(gateway);
 	remote_request->lost = on_request_lost;
-	remote_request->is_once = (params->verb == TFC_VERB_FORGET ||
-				   params->verb == TFC_VERB_STOP) &&
-				  !tfc__is_job_id(params->job);
+	remote_request->is_once = params->verb == TFC_VERB_SIGNAL ||
+				  ((params->verb == TFC_VERB_FORGET ||
+				    params->verb == TFC_VERB_STOP) &&
+				   !tfc__is_job_id(params->job));
 	remote_request->packed = on_request_packed;
 	if (is_submit &&
 	    !tfc__home_add(&remote_gateway_of(gateway)->homes, remote_request, params->home))

@@ -20,6 +20,7 @@ static const char *const names[] = {
 	[TFC_VERB_FORGET] = "forget", [TFC_VERB_MEMBERS] = "members",
 	[TFC_VERB_DRAIN] = "drain",   [TFC_VERB_SUBSCRIBE] = "subscribe",
 	[TFC_VERB_FIND] = "find",     [TFC_VERB_WATCH] = "watch",
+	[TFC_VERB_SIGNAL] = "signal", [TFC_VERB_STACKS] = "stacks",
 };
 
 #define NAME_BYTES_MAX 255
@@ -60,6 +61,7 @@ static const struct tfc__field rows[] = {
 	PARAM("tag", TFC__BYTES, host_tag, TFC__V0_2,
 	      .count = offsetof(struct tfc__request_params, host_tag_len)),
 	PARAM("interrupt_ms", TFC__UINT, interrupt_ms, TFC__V0_2),
+	PARAM("signal", TFC__UINT, signal, TFC__V0_3),
 	PARAM("kill", TFC__BOOL, is_kill, TFC__V0_2),
 	PARAM("forwarded", TFC__BOOL, is_forwarded, TFC__V0_2),
 	PARAM("off", TFC__BOOL, is_off, TFC__V0_2),

@@ -78,8 +78,9 @@ static bool are_joining(void *user)
 	return false;
 }
 
-static const struct tfc__gateway_members_ops members = {
-	.next = next, .are_joining = are_joining, .connect = connect_to};
+static const struct tfc__gateway_members_ops members = {.next = next,
+							.are_joining = are_joining,
+							.connect = connect_to};
 
 /* ---- the client */
 

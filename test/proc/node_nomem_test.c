@@ -392,6 +392,8 @@ static int request_number;
 #define DRAIN 7
 #define FORGET 8
 #define UNDRAIN 9
+#define SIGNAL 10
+#define STACKS 11
 
 static int ask(struct reported *reported)
 {
@@ -406,6 +408,8 @@ static int ask(struct reported *reported)
 	SWEPT(tfc_gateway_undrain);
 	SWEPT(tfc_gateway_forget);
 	SWEPT(tfc_gateway_environ);
+	SWEPT(tfc_gateway_signal);
+	SWEPT(tfc_gateway_stacks);
 	switch (request_number) {
 	case 0:
 		return tfc_gateway_jobs(gateway, NULL, note_reply, reported, NULL);
@@ -427,6 +431,12 @@ static int ask(struct reported *reported)
 					   reported, NULL);
 	case UNDRAIN:
 		return tfc_gateway_undrain(gateway, "nobody", NULL, note_reply, reported, NULL);
+	case SIGNAL:
+		return tfc_gateway_signal(gateway, "nobody", "worker/0", NULL, note_reply, reported,
+					  NULL);
+	case STACKS:
+		return tfc_gateway_stacks(gateway, shared_id, "worker/9", NULL, note_reply,
+					  reported, NULL);
 	case DRAIN:
 		return tfc_gateway_drain(gateway, "nobody", NULL, note_reply, reported, NULL);
 	default:
@@ -519,7 +529,7 @@ static void requests_get_a_response_and_a_drain_ends_without_memory(void **state
 	while (life.ready < TASKS)
 		assert_true(tfc_ctx_run(shared.ctx, 1000) >= 0);
 	tfc_sub_close(sub);
-	for (request_number = 0; request_number <= UNDRAIN; request_number++)
+	for (request_number = 0; request_number <= STACKS; request_number++)
 		failing_sweep(ask_once, 1);
 	failing_sweep(watch_once, 1);
 	tfc_job_free(job);

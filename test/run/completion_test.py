@@ -24,7 +24,7 @@ class CompletionTest(harness.RunTest):
         self.assertIn("completion", commands)
         self.assertEqual(self.candidates(), commands)
         self.assertEqual(self.candidates(""), commands)
-        self.assertEqual(self.candidates("st"), ["start", "stop"])
+        self.assertEqual(self.candidates("st"), ["start", "stacks", "stop"])
         self.assertEqual(self.candidates("frobnicate"), [])
         self.assertEqual(self.candidates("frobnicate", ""), [])
 
@@ -32,7 +32,7 @@ class CompletionTest(harness.RunTest):
         self.assertEqual(self.candidates("--c"), ["--context"])
         self.assertEqual(self.candidates("--key="), ["file"])
         self.assertEqual(self.candidates("--key", ""), ["file"])
-        self.assertEqual(self.candidates("--key", "x", "--gateway=y", "st"), ["start", "stop"])
+        self.assertEqual(self.candidates("--key", "x", "--gateway=y", "st"), ["start", "stacks", "stop"])
         self.assertEqual(self.candidates("--gateway", "ps", "dr"), ["drain"])
         self.assertEqual(self.candidates("--gateway=y", "--key", "x", "ps", "--al"), ["--all"])
 

@@ -42,6 +42,7 @@ struct row {
 	X(tfc_process_limits, TFC_PROCESS_LIMITS_INIT)       \
 	X(tfc_process_options, TFC_PROCESS_OPTIONS_INIT)     \
 	X(tfc_request_options, TFC_REQUEST_OPTIONS_INIT)     \
+	X(tfc_signal_options, TFC_SIGNAL_OPTIONS_INIT)       \
 	X(tfc_stop_options, TFC_STOP_OPTIONS_INIT)           \
 	X(tfc_store_ops, TFC_STORE_OPS_INIT)                 \
 	X(tfc_submit_options, TFC_SUBMIT_OPTIONS_INIT)       \
@@ -257,6 +258,12 @@ static int take_stop(struct calls *calls, const void *options)
 	return tfc_gateway_stop(calls->gateway, "none", options, see_reply, NULL, NULL);
 }
 
+static int take_signal(struct calls *calls, const void *options)
+{
+	return tfc_gateway_signal(calls->gateway, "none", "worker/0", options, see_reply, NULL,
+				  NULL);
+}
+
 static int take_subscribe(struct calls *calls, const void *options)
 {
 	tfc_sub *sub = NULL;
@@ -289,6 +296,7 @@ static const struct {
 	 offsetof(tfc_process_limits, reserved)},
 	{"tfc_process_options", sizeof(tfc_process_options), take_process,
 	 offsetof(tfc_process_options, reserved)},
+	{"tfc_signal_options", sizeof(tfc_signal_options), take_signal},
 	{"tfc_stop_options", sizeof(tfc_stop_options), take_stop},
 	{"tfc_submit_options", sizeof(tfc_submit_options), take_submit},
 	{"tfc_subscribe_options", sizeof(tfc_subscribe_options), take_subscribe},

@@ -218,6 +218,47 @@ TFC_API int tfc_stop_options_init(tfc_stop_options *options, uint32_t size);
 TFC_API int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_options *options,
 			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
+/* Options of tfc_gateway_signal. */
+typedef struct tfc_signal_options {
+	uint32_t size;
+	uint32_t timeout_ms; /* the request's deadline; 0: none */
+	uint32_t signal;     /* the signal's number, such as SIGTERM; 0: SIGKILL */
+	uint32_t reserved;   /* 0 */
+} tfc_signal_options;
+
+#define TFC_SIGNAL_OPTIONS_INIT                     \
+	{                                           \
+		sizeof(tfc_signal_options), 0, 0, 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_signal_options_init(tfc_signal_options *options, uint32_t size);
+
+/**
+ * Sends a signal to a task ("worker/0") of a job, wherever it runs: to the process group of the
+ * attempt that runs now. If the task ends, its restart policy decides what follows, as for any
+ * other end. The reply, with the job's id as text, comes as soon as the signal is on its way.
+ * Thread: the context's. Errors in the reply: those of requests about one job, TFC_EINVAL (no such
+ * signal), TFC_ENOENT (no such task), TFC_ESTATE (no attempt of the task runs), TFC_ELOST (the
+ * task's node is unreachable; or the connection broke: the request is not repeated, because a
+ * second signal could reach the next attempt).
+ */
+TFC_API int tfc_gateway_signal(tfc_gateway *gateway, const char *job, const char *task,
+			       const tfc_signal_options *options, tfc_reply_fn fn, void *user,
+			       tfc_op **ret_op);
+
+/**
+ * Makes the Python processes of a task print the stacks of all their threads to stderr. The reply,
+ * with the job's id as text, comes as soon as the request is on its way. Within some seconds a TASK
+ * event reports the outcome, and where the main thread is if there is one such process: "worker/0:
+ * in train.py:12 (step); its stacks are in its log". Processes print stacks if the job has
+ * `on_stall` "stacks" or "restart", or if the program has registered faulthandler for signal 58.
+ * Thread: the context's. Errors in the reply: as tfc_gateway_signal.
+ */
+TFC_API int tfc_gateway_stacks(tfc_gateway *gateway, const char *job, const char *task,
+			       const tfc_request_options *options, tfc_reply_fn fn, void *user,
+			       tfc_op **ret_op);
+
 /**
  * Explains a job without running it. The reply has tfc_reply.explanation, and the same as a JSON
  * object: strategy, name, and for each task the node, address, port, cwd, argv and env that it

@@ -73,6 +73,8 @@ enum tfc_verb {
 	/* Checked with `job` "" when a watch of all jobs begins, and with the job's id for each
 	 * event of a job: a refusal then hides that job. */
 	TFC_VERB_WATCH = 12,
+	TFC_VERB_SIGNAL = 13,
+	TFC_VERB_STACKS = 14,
 };
 
 /** "node", "submit", "read"; "?" for an unknown one. Static string. Thread: any. Errors: none. */
