@@ -409,7 +409,8 @@ enum tfc_event_kind {
 	 * lost, the subscription retries, and text says for how long at most; LOST follows if the
 	 * time is over. If the connection is open and nothing was received for 3 s, also no
 	 * response to a heartbeat, the subscription waits, and error_code is TFC_ETIMEDOUT. The
-	 * event comes again when the reason changes. */
+	 * same if the first connection takes more than 3 s. The event comes again when the reason
+	 * changes. */
 	TFC_EVENT_RECONNECTING = 16,
 	/* The subscription continues where it was. */
 	TFC_EVENT_RECONNECTED = 17,

@@ -54,6 +54,7 @@ struct remote_gateway {
 	uint32_t rounds;
 	struct tfc__buf tried; /* their errors */
 	struct tfc__timer redial;
+	struct tfc__timer silence; /* while it connects: until the address counts as silent */
 	uint64_t delay;
 	struct tfc__link remote_requests; /* that wait for a connection */
 	struct tfc__route route;
@@ -209,6 +210,7 @@ static void remote_gateway_disconnect(struct remote_gateway *gateway)
 		tfc__rpc_drop(gateway->hello);
 	gateway->hello = NULL;
 	tfc__heartbeat_end(&gateway->heartbeat);
+	tfc__timer_cancel(&gateway->silence);
 	tfc__peer_close(gateway->peer);
 	gateway->peer = NULL;
 	gateway->is_up = gateway->is_known = false;
@@ -242,6 +244,7 @@ static void remote_gateway_on_up(struct tfc__peer *peer, void *user)
 		remote_gateway_on_down(peer, gateway, &error);
 		return;
 	}
+	tfc__timer_cancel(&gateway->silence);
 	gateway->is_up = gateway->was_up = true;
 	gateway->route.patience_ms = gateway->reconnect_ms;
 	gateway->delay = 0;
@@ -283,10 +286,12 @@ static void remote_gateway_dial(struct remote_gateway *gateway)
 	};
 	tfc_error error = TFC_ERROR_INIT;
 	remote_gateway_reload_keys(gateway);
+	tfc__timer_set(&gateway->silence, tfc__now() + TFC__SILENT_S * TFC__SECOND);
 	int code = tfc__peer_dial(gateway->base.ctx, &options, &ops, gateway, &error,
 				  &gateway->peer);
 	if (code == TFC_OK)
 		return;
+	tfc__timer_cancel(&gateway->silence);
 	gateway->peer = NULL;
 	note_failed_address(gateway, &error);
 	if (gateway->failed < gateway->addresses.count)
@@ -312,6 +317,20 @@ static void set_silent_error(const struct remote_gateway *gateway, tfc_error *er
 		  TFC__SILENT_S);
 }
 
+static void report_silence(struct remote_gateway *gateway)
+{
+	const char *node = gateway->heartbeat.node;
+	tfc_error silent = TFC_ERROR_INIT;
+	set_silent_error(gateway, &silent);
+	TFC__LIST_EACH (link, &gateway->base.subs)
+		tfc__remote_sub_set_silent(tfc__container_of(link, tfc_sub, link), node, &silent);
+}
+
+static void remote_gateway_on_silence(struct tfc__timer *timer)
+{
+	report_silence(tfc__container_of(timer, struct remote_gateway, silence));
+}
+
 static bool heartbeat_is_needed(struct tfc__heartbeat *heartbeat)
 {
 	struct remote_gateway *gateway = tfc__container_of(heartbeat, struct remote_gateway,
@@ -330,13 +349,11 @@ static void heartbeat_on_change(struct tfc__heartbeat *heartbeat)
 							   heartbeat);
 	tfc_error silent = TFC_ERROR_INIT;
 	set_silent_error(gateway, &silent);
-	TFC__LIST_EACH (link, &gateway->base.subs) {
-		tfc_sub *sub = tfc__container_of(link, tfc_sub, link);
-		if (heartbeat->is_silent)
-			tfc__remote_sub_set_silent(sub, heartbeat->node, &silent);
-		else
-			tfc__remote_sub_set_responding(sub);
-	}
+	if (heartbeat->is_silent)
+		report_silence(gateway);
+	else
+		TFC__LIST_EACH (link, &gateway->base.subs)
+			tfc__remote_sub_set_responding(tfc__container_of(link, tfc_sub, link));
 	if (heartbeat->is_silent && gateway->addresses.count > 1) {
 		use_next_address(gateway);
 		tfc__peer_end(gateway->peer, &silent);
@@ -577,6 +594,7 @@ int tfc__remote_gateway_new(tfc_ctx *ctx, const tfc_gateway_options *options, tf
 	tfc__gateway_init(&gateway->base, ctx, &ops);
 	tfc__list_init(&gateway->remote_requests);
 	tfc__timer_init(&gateway->redial, ctx, remote_gateway_on_redial);
+	tfc__timer_init(&gateway->silence, ctx, remote_gateway_on_silence);
 	tfc__heartbeat_init(&gateway->heartbeat, ctx);
 	gateway->heartbeat.is_needed = heartbeat_is_needed;
 	gateway->heartbeat.changed = heartbeat_on_change;

@@ -108,11 +108,11 @@ static uint32_t remote_sub_patience_ms(const struct tfc__remote_sub *sub)
 static void remote_sub_retry_later(struct tfc__remote_sub *sub, const tfc_error *why)
 {
 	struct tfc__remote_wait *wait = &sub->wait;
-	uint64_t now = tfc__now();
 	uint64_t patience = remote_sub_patience_ms(sub) * TFC__MS;
 	if (why->code == TFC_ENOENT && sub->was_up && patience > UNKNOWN_PATIENCE)
 		patience = UNKNOWN_PATIENCE;
 	tfc__remote_wait_lose(wait, why, patience);
+	uint64_t now = tfc__now();
 	if (sub->route->lost)
 		sub->route->lost(sub->route, why);
 	if (now >= wait->until) {
@@ -465,7 +465,8 @@ struct tfc__rpc *tfc__remote_sub_rpc(const tfc_sub *base, const struct tfc__rout
 void tfc__remote_sub_set_silent(tfc_sub *base, const char *node, const tfc_error *error)
 {
 	struct tfc__remote_sub *sub = remote_sub_of(base);
-	if (!sub->call || !tfc__remote_wait_silence(&sub->wait, node, error))
+	bool is_connecting = sub->is_finding && !sub->was_up;
+	if ((!sub->call && !is_connecting) || !tfc__remote_wait_silence(&sub->wait, node, error))
 		return;
 	if (sub->wants_reconnects) {
 		sub->wait.is_due = true;

@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import time
 
 import clients_test
@@ -115,6 +116,27 @@ class FollowTest(StoppedTest, status_line_test.Screen):
             run = self.begin("start", "--framework", "none", "--", "true")
             run.await_output("^tfc_run: no response from unix:.*/state-a/node.sock for 3 s; still waiting\n$", "err")
         self.assertEqual(run.end().status, 0)
+
+    def test_followers_of_a_node_that_never_responds_say_so_and_fail(self):
+        """A program that accepts connections and says nothing, as a node that was stopped before."""
+        path = f"{self.dir}/key-of-nobody"
+        self.assertEqual(self.run_bare("keygen", path).status, 0)
+        tried = []
+        for command in (["attach"], ["logs"], ["logs", "-f"]):
+            server = socket.create_server(("127.0.0.1", 0))
+            self.addCleanup(server.close)
+            address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+            run = self.start_bare(*command, "nobody", "--gateway", address, "--key", path)
+            tried.append((server, address, run))
+        for server, address, run in tried:
+            self.assertEqual(run.end().status, 125)
+            waiting, failed = run.errors()
+            self.assertEqual(waiting, f"tfc_run: cannot follow job nobody: no response from {address} for 3 s; "
+                             "still waiting")
+            self.assertIn(f'cannot connect to "{address}": no response within 5.0 s', failed)
+            server.accept()[0].close()
+            server.settimeout(0)
+            self.assertRaises(BlockingIOError, server.accept)  # it was tried once
 
     def test_logs_of_a_task_says_that_it_waits(self):
         job = self.start_job("echo up")
