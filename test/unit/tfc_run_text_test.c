@@ -65,8 +65,8 @@ static void options_have_the_names_of_the_command_line(void **state)
 static void names_of_jobs_and_files_stay(void **state)
 {
 	static const char *const texts[] = {
-		"job \"key_file\" not found",
-		"job \"set key_file to\" not found",
+		"job \"key_file\" has ended",
+		"job \"set key_file to\" has ended",
 		"cannot read \"/tmp/key_file\": No such file or directory",
 		"cannot read \"/tmp/(key_file)\": No such file or directory",
 		"node.json:3: \"submit_user\": must be a user",
@@ -75,6 +75,16 @@ static void names_of_jobs_and_files_stay(void **state)
 	};
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		assert_line(texts[i], texts[i]);
+}
+
+static void an_error_about_something_unknown_says_what_lists_it(void **state)
+{
+	assert_line("job \"key_file\" not found",
+		    "job \"key_file\" not found; \"tfc_run ps --all\" lists all jobs");
+	assert_line("member \"z\" not found",
+		    "member \"z\" not found; \"tfc_run members\" lists all nodes");
+	assert_line("job \"a\" not found; it may be a job of a node that is unreachable: b",
+		    "job \"a\" not found; it may be a job of a node that is unreachable: b");
 }
 
 /* ---- logs --tail */
@@ -162,6 +172,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(options_have_the_names_of_the_command_line),
 		cmocka_unit_test(names_of_jobs_and_files_stay),
+		cmocka_unit_test(an_error_about_something_unknown_says_what_lists_it),
 		cmocka_unit_test(a_gap_keeps_its_text),
 		cmocka_unit_test(no_character_of_an_unfinished_line_moves_the_cursor),
 		cmocka_unit_test(an_unfinished_line_is_cut_by_columns),
