@@ -15,6 +15,11 @@
  */
 #define LINE_WAIT_BYTES (2 * TFC__LOG_PAYLOAD_MAX)
 
+static bool is_full_disk(int error)
+{
+	return error == ENOSPC || error == EDQUOT || error == EIO || error == EFBIG;
+}
+
 static int writer_open_segment(struct tfc__log_writer *writer, uint64_t position, int flags)
 {
 	char path[TFC__LOG_PATH_SIZE];
@@ -54,8 +59,7 @@ int tfc__log_writer_open(struct tfc__log_writer *writer, const char *dir)
 	int error = writer_open_segment(writer, 0, O_CREAT | O_EXCL);
 	if (error == EEXIST)
 		error = writer_continue_newest(writer);
-	bool is_full = error == ENOSPC || error == EDQUOT || error == EIO || error == EFBIG;
-	return is_full ? 0 : error;
+	return is_full_disk(error) ? 0 : error;
 }
 
 /*
@@ -114,7 +118,7 @@ static bool writer_reserve(struct tfc__log_writer *writer, size_t size)
 {
 	off_t end = (off_t)(writer->position - writer->segment);
 	if (fallocate(writer->fd, FALLOC_FL_KEEP_SIZE, end, (off_t)size) == 0 ||
-	    errno == EOPNOTSUPP || errno == ENOSYS || errno == EINTR)
+	    !is_full_disk(errno))
 		return true;
 	writer->error = errno;
 	return false;
