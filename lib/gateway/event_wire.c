@@ -288,9 +288,11 @@ int tfc__sub_event_read(struct tfc__reader *reader, const tfc_event *head,
 	    event->kind == TFC_EVENT_LOST)
 		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0, "unknown kind of event");
 	if (event->kind == TFC_EVENT_OUTPUT &&
-	    (!ret_event->lines_len || !ret_event->cursor_text.text[0]))
+	    (!ret_event->lines_len || !ret_event->cursor_text.text[0] ||
+	     (mark->task == UINT32_MAX && mark->missing == UINT32_MAX)))
 		return tfc__fail(error, TFC_EPARSE, "gateway", 0,
-				 "output must have lines (ln) and a cursor (mc)");
+				 "output must have lines (ln), and a cursor (mc) of a task (mt) or "
+				 "of missing output (mr)");
 	event->job = mark->watch ? ret_event->job : head->job;
 	event->name = mark->watch ? ret_event->name : head->name;
 	event->host_tag = mark->watch ? ret_event->host_tag : head->host_tag;

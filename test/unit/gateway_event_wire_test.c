@@ -485,7 +485,8 @@ static void only_output_has_text_and_only_a_gap_has_a_length_without_text(void *
 		uint64_t data_len;
 	} events[] = {
 		{"83a16b01a164c4026162a2646cceffffffff", TFC_EVENT_JOB, 0},
-		{"85a16b03a164c4026162a2646cceffffffffa26c6ec40100a26d63a131", TFC_EVENT_OUTPUT, 2},
+		{"86a16b03a164c4026162a2646cceffffffffa26c6ec40100a26d63a131a26d7400",
+		 TFC_EVENT_OUTPUT, 2},
 		{"83a16b04a164c4026162a2646cceffffffff", TFC_EVENT_GAP, UINT32_MAX},
 		{"83a16b09a164c4026162a2646cceffffffff", TFC_EVENT_CHANGED, 0},
 	};
@@ -512,10 +513,13 @@ static void only_output_has_text_and_only_a_gap_has_a_length_without_text(void *
 
 static void output_without_lines_or_a_cursor_is_refused(void **state)
 {
-	static const char text[] = "output must have lines (ln) and a cursor (mc)";
+	static const char text[] =
+		"output must have lines (ln), and a cursor (mc) of a task (mt) or "
+		"of missing output (mr)";
 	/* of version 0.2 */
 	expect_refusal("84a16b03a164c40161a26d740aa26d63a131", TFC_EPARSE, text);
 	expect_refusal("84a16b03a164c40161a26c6ec4050801000100a26d7400", TFC_EPARSE, text);
+	expect_refusal("84a16b03a164c40161a26c6ec4050801000100a26d63a131", TFC_EPARSE, text);
 	expect_refusal("82a16b01a26d63a178", TFC_EPARSE, "mc: must be the cursor of a line");
 }
 
