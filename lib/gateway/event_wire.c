@@ -174,8 +174,7 @@ static bool continues_batch(const struct tfc__sub_item *item, const struct tfc__
 void tfc__sub_item_add(struct tfc__sub_item *item, const struct tfc__sub_event *event)
 {
 	const tfc_event *line = &event->event;
-	bool is_line = (line->kind == TFC_EVENT_OUTPUT || line->kind == TFC_EVENT_REPORT) &&
-		       !event->lines;
+	bool is_line = tfc__event_is_line(line) && !event->lines;
 	/* A subscription that waits may not know its head yet. */
 	if (!item->head.len && line->kind != TFC_EVENT_RECONNECTING)
 		tfc__fields_write(&item->head, &head_fields, event->mark.watch ? &no_head : line);

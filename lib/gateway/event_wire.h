@@ -36,6 +36,19 @@ struct tfc__sub_event {
 	int32_t exit_status;
 };
 
+/* The kind of the event that reports a line of this stream. */
+static inline uint32_t tfc__line_event_kind(uint32_t stream)
+{
+	return stream == TFC_STREAM_GAP      ? TFC_EVENT_GAP
+	       : stream == TFC_STREAM_REPORT ? TFC_EVENT_REPORT
+					     : TFC_EVENT_OUTPUT;
+}
+
+static inline bool tfc__event_is_line(const tfc_event *event)
+{
+	return event->kind == TFC_EVENT_OUTPUT || event->kind == TFC_EVENT_REPORT;
+}
+
 /* The variants of the JSON object; a TASK can have several. */
 enum tfc__event_variant {
 	TFC__SHOWN_JOB = 1,

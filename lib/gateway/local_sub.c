@@ -135,10 +135,7 @@ static void event_set_line(struct local_sub *sub, const struct followed *task,
 void tfc__local_report_line(struct local_sub *sub, const struct followed *task,
 			    const struct tfc__line *line, const char *text)
 {
-	bool is_gap = line->stream == TFC_STREAM_GAP;
-	tfc_event *event = begin_event(sub, is_gap                              ? TFC_EVENT_GAP
-					    : line->stream == TFC_STREAM_REPORT ? TFC_EVENT_REPORT
-										: TFC_EVENT_OUTPUT);
+	tfc_event *event = begin_event(sub, tfc__line_event_kind(line->stream));
 	event_set_line(sub, task, line);
 	event->text = text;
 	sub->now.mark.cursor = line->cursor;
@@ -342,9 +339,7 @@ static int local_sub_report(tfc_sub *base)
 	struct local_sub *sub = local_sub_of(base);
 	uint32_t lines = 0;
 	int is_reported = local_sub_report_one(sub);
-	while (sub->is_bare && is_reported &&
-	       (sub->now.event.kind == TFC_EVENT_OUTPUT ||
-		sub->now.event.kind == TFC_EVENT_REPORT) &&
+	while (sub->is_bare && is_reported && tfc__event_is_line(&sub->now.event) &&
 	       !base->is_paused && !base->is_closed && ++lines < LINES_AT_ONCE)
 		is_reported = local_sub_report_one(sub);
 	sub->whole_batches += lines == LINES_AT_ONCE;

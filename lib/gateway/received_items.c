@@ -95,8 +95,7 @@ static int received_items_read_line(struct tfc__received_items *items)
 	bool is_last = items->lines.table == items->lines.table_end;
 	if (is_last && memcmp(&line.cursor, &items->lines_end, sizeof(line.cursor)) != 0)
 		return TFC_EPARSE;
-	bool is_report = line.stream == TFC_STREAM_REPORT;
-	event->kind = is_report ? TFC_EVENT_REPORT : TFC_EVENT_OUTPUT;
+	event->kind = tfc__line_event_kind(line.stream);
 	event->stream = line.stream;
 	event->time_ns = line.time_ns;
 	event->is_partial = line.is_partial;

@@ -202,7 +202,7 @@ struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines)
 		    reported_is_before(&cursor.reported[i], &lines->begin.reported[i]))
 			cursor.reported[i] = lines->begin.reported[i];
 	}
-	if (!lines->has_reports)
+	if (!lines->has_reports || !lines->wants_reports)
 		tfc__lines_cursor_make_plain(&cursor);
 	return cursor;
 }

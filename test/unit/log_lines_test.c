@@ -247,18 +247,35 @@ static void reports_are_lines_whose_bytes_are_kept(void **state)
 	expect_three_streams(log, 0);
 }
 
-/* Also what a cursor is made of is then as without reports. */
 static void streams_that_are_not_wanted_are_skipped(void **state)
 {
 	struct log *log = *state;
 	add_three_streams(log);
 	expect_three_streams(log, 0);
-	struct tfc__lines_cursor cursor = tfc__lines_cursor(&log->lines);
-	assert_true(tfc__lines_cursor_is_plain(&cursor));
 	tfc__lines_fini(&log->lines);
 	tfc__lines_init(&log->lines, NULL);
 	want(log, false, true);
 	expect_three_streams(log, 0);
+}
+
+/* Also when they begin behind the cursor of somebody who wants reports. */
+static void cursors_without_reports_have_no_place_of_reports(void **state)
+{
+	struct log *log = *state;
+	struct tfc__line line;
+	struct tfc__lines_cursor cursor = {{{0, 0}, {0, 0}, {0, 0}}};
+	add_text(log, 'o', "a");
+	add_text(log, 'e', "b");
+	add_text(log, 'r', "unfinished");
+	save(log);
+	for (int has_reports = 1; has_reports >= 0; has_reports--) {
+		tfc__lines_init(&log->lines, &cursor);
+		want(log, true, has_reports);
+		assert_int_equal(next(log, &line), 0);
+		cursor = tfc__lines_cursor(&log->lines);
+		assert_int_equal(tfc__lines_cursor_is_plain(&cursor), !has_reports);
+		tfc__lines_fini(&log->lines);
+	}
 }
 
 static void a_cursor_continues_behind_a_report(void **state)
@@ -557,6 +574,7 @@ int main(void)
 		TEST(a_line_of_the_greatest_length_is_whole_and_a_longer_one_is_split),
 		TEST(reports_are_lines_whose_bytes_are_kept),
 		TEST(streams_that_are_not_wanted_are_skipped),
+		TEST(cursors_without_reports_have_no_place_of_reports),
 		TEST(a_cursor_continues_behind_a_report),
 		TEST(a_long_report_is_returned_in_parts),
 		TEST(a_gap_is_reported_in_its_place),
