@@ -296,13 +296,16 @@ static bool journal_has_node(const struct tfc__journal *journal, const char *nod
 	return false;
 }
 
+/* This node may also have opened a job for a task that it then refused: the journal shows nothing of
+ * that, and no other node asks for the job. */
 static void record_forget_logs(const struct tfc__record *record)
 {
 	TFC__LIST_EACH (link, tfc__nodes_all(record->directory->nodes)) {
 		const struct tfc__node_entry *node = tfc__container_of(link, struct tfc__node_entry,
 								       link);
 		struct tfc__agent_handle agent = tfc__nodes_agent(node);
-		bool may_have_logs = record->is_damaged ||
+		bool is_self = node->member && node->member->is_self;
+		bool may_have_logs = record->is_damaged || is_self ||
 				     journal_has_node(&record->journal, node->name);
 		if (agent.ops && agent.ops->forget && may_have_logs)
 			agent.ops->forget(agent.agent, record->id);

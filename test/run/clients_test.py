@@ -657,6 +657,21 @@ class TwoNodesTest(ClientsTest):
         self.nodes["b"].await_output("the maintainer on node a is unreachable; stopping the tasks of 1 of its jobs",
                                      "err")
 
+    def test_a_removed_job_leaves_nothing_on_its_node_that_had_no_room_for_it(self):
+        for name in self.names:
+            self.nodes[name].process.terminate()
+            self.nodes[name].end()
+        self.nodes = {name: self.node(name, "--slots", "1") for name in self.names}
+        self.await_state(self.nodes["b"], "a", "alive")
+        running = self.start_job("exec sleep 100", "--label", "where=a", at="b")
+        self.await_ready(running)
+        job = self.start_job("exec sleep 100", "--label", "where=a")
+        harness.wait_until(lambda: job in os.listdir(f"{self.dir}/state-a/logs"), "the node opens the job")
+        self.assertEqual(self.ask("stop", job, "--wait").status, 0)
+        self.assertEqual(self.ask("rm", job).status, 0)
+        harness.wait_until(lambda: os.listdir(f"{self.dir}/state-a/logs") == [running], "its directory is removed",
+                           patience=10)
+
     def test_attach_goes_on_after_its_gateway_was_killed(self):
         lines = 3000
         job = self.start_job("i=0; while [ $i -lt %d ]; do echo $i; i=$((i+1)); "
