@@ -296,8 +296,8 @@ static bool journal_has_node(const struct tfc__journal *journal, const char *nod
 	return false;
 }
 
-/* This node may also have opened a job for a task that it then refused: the journal shows nothing of
- * that, and no other node asks for the job. */
+/* This node may also have opened a job for a task that it then refused: the journal shows nothing
+ * of that, and no other node asks for the job. */
 static void record_forget_logs(const struct tfc__record *record)
 {
 	TFC__LIST_EACH (link, tfc__nodes_all(record->directory->nodes)) {
