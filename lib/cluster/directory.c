@@ -467,3 +467,14 @@ int tfc__directory_suspend(struct tfc__directory *directory, void (*fn)(void *us
 	check_drained(directory);
 	return TFC_OK;
 }
+
+bool tfc__directory_is_storing(const struct tfc__directory *directory)
+{
+	TFC__LIST_EACH (link, &directory->records) {
+		const struct tfc__record *record = record_of(link);
+		bool is_begun = record->is_ended || record->maintainer;
+		if (!is_begun || !tfc__keeper_is_done(&record->keeper))
+			return true;
+	}
+	return !tfc__list_is_empty(&directory->submits);
+}

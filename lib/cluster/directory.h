@@ -151,4 +151,7 @@ int tfc__directory_drain(struct tfc__directory *directory, void (*fn)(void *user
 int tfc__directory_suspend(struct tfc__directory *directory, void (*fn)(void *user), void *user,
 			   tfc_error *error);
 
+/* Whether jobs wait until the store has written them or their events. */
+bool tfc__directory_is_storing(const struct tfc__directory *directory);
+
 #endif

@@ -123,8 +123,13 @@ static void leave_on_timer(struct tfc__timer *timer)
 		return;
 	}
 	tfc__agent_slots_text(node->agent, tasks, sizeof(tasks));
-	tfc__log(node->ctx, TFC_LOG_WARNING, "node", "", "leaving; waiting for %s to end",
-		 *tasks ? tasks : "tasks of its jobs on other nodes");
+	if (!*tasks && tfc__directory_is_storing(node->directory))
+		tfc__log(node->ctx, TFC_LOG_WARNING, "node", "",
+			 "leaving; waiting for the store to write its jobs: the disk does not "
+			 "respond or is full");
+	else
+		tfc__log(node->ctx, TFC_LOG_WARNING, "node", "", "leaving; waiting for %s to end",
+			 *tasks ? tasks : "tasks of its jobs on other nodes");
 	tfc__timer_set(timer, node->leave_by);
 }
 

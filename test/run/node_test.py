@@ -74,6 +74,18 @@ class NodeTest(harness.RunTest):
     def refused(self, *args):
         return self.start_bare(*args).end()
 
+    def descendants(self, pid):
+        try:
+            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+                children = [int(child) for child in file.read().split()]
+        except OSError:
+            return []
+        return children + [one for child in children for one in self.descendants(child)]
+
+    def name_of(self, pid):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="ascii") as file:
+            return file.read().strip()
+
 
 class MembersTest(NodeTest):
     def test_members_see_each_other(self):
@@ -382,21 +394,24 @@ class LeavingTest(NodeTest):
         run.process.kill()
         run.end()
 
+    def test_a_node_whose_disk_does_not_respond_says_what_it_waits_for(self):
+        self.write_members("a")
+        a = self.node("a")
+        store = next(pid for pid in self.descendants(a.process.pid) if self.name_of(pid) == "tfc-store")
+        os.kill(store, signal.SIGSTOP)
+        run = self.start_bare("start", "--gateway", f"unix:{self.dir}/state-a/node.sock", "--framework", "none",
+                              "--", "true")
+        run.await_output("no response from .*; still waiting", "err")
+        a.process.terminate()
+        a.await_output("leaving; waiting for the store to write its jobs: the disk does not respond or is full", "err")
+        os.kill(store, signal.SIGCONT)
+        self.assertEqual(a.end().status, 0, a.err)
+        run.process.terminate()
+        run.end()
+
 
 class SignalTest(NodeTest):
     """A service manager signals a cgroup, a batch system a session: each process of the node."""
-
-    def descendants(self, pid):
-        try:
-            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-                children = [int(child) for child in file.read().split()]
-        except OSError:
-            return []
-        return children + [one for child in children for one in self.descendants(child)]
-
-    def name_of(self, pid):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="ascii") as file:
-            return file.read().strip()
 
     def test_signals_to_every_process_of_a_node(self):
         self.write_members("a")
