@@ -1,0 +1,159 @@
+"""What a task reports to the driver: lines of JSON, written to the descriptor in TFC_REPORT_FD.
+
+    {"kind": "metrics", "step": 60, "values": {"loss": 1.2}}
+    {"kind": "result", "encoding": "json", "value": ...}
+    {"kind": "result", "encoding": "arrow", "value": "<base64 of an Arrow IPC stream>"}
+    {"kind": "error", "exception": "ValueError", "module": "builtins", "message": "...", "traceback": "..."}
+
+Numbers that are not finite are written as Python's json module reads them: NaN, Infinity.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import stat
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+RESULT_MAX_BYTES = 16 << 20
+METRICS_PATIENCE_S = 1.0  # how long metrics wait for a reader before they are dropped
+_CHUNK = 1 << 16
+_NO_RESULT = "cannot return a {}; save it, and return the path"
+_NO_METRIC = "cannot report a {}; report numbers"
+
+
+def to_json(value: Any, path: str, refusal: str) -> Any:
+    """The value as numbers, strings, lists and dicts. Scalars and arrays of numpy, and what resembles them
+    (tensors, variables), become numbers and lists. Raises TypeError with the path of anything else, and with
+    `refusal`, in which {} stands for its type."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if callable(getattr(value, "numpy", None)):
+        value = value.numpy()
+    if callable(getattr(value, "tolist", None)):
+        value = value.tolist()
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [to_json(item, f"{path}[{i}]", refusal) for i, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"{path}: the key {key!r} must be a string, not a {type(key).__name__}")
+        return {key: to_json(item, f"{path}[{json.dumps(key)}]", refusal) for key, item in value.items()}
+    raise TypeError(f"{path}: " + refusal.format(type(value).__name__))
+
+
+def _arrow_stream(value: Any) -> bytes | None:
+    """A table or record batch of pyarrow as an IPC stream; None for anything else."""
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is None or not isinstance(value, (pyarrow.Table, pyarrow.RecordBatch)):
+        return None
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, value.schema) as writer:
+        writer.write(value)
+    stream: bytes = sink.getvalue().to_pybytes()
+    return stream
+
+
+def result_line(value: Any) -> bytes:
+    """The report of a function's result. Raises TypeError or ValueError if it cannot be returned."""
+    stream = _arrow_stream(value)
+    if stream is None:
+        report = {"kind": "result", "encoding": "json", "value": to_json(value, "result", _NO_RESULT)}
+    else:
+        report = {"kind": "result", "encoding": "arrow", "value": base64.b64encode(stream).decode()}
+    line = _line(report)
+    if len(line) > RESULT_MAX_BYTES:
+        raise ValueError(f"result: cannot return {len(line)} bytes, at most {RESULT_MAX_BYTES} are "
+                         "possible; save it, and return the path")
+    return line
+
+
+def metrics_line(values: Mapping[str, Any], step: int | None) -> bytes:
+    return _line({"kind": "metrics", "step": step, "values": to_json(values, "values", _NO_METRIC)})
+
+
+def error_line(error: BaseException) -> bytes:
+    kind = type(error)
+    described = traceback.TracebackException.from_exception(error)
+    return _line({"kind": "error", "exception": kind.__qualname__, "module": kind.__module__,
+                  "message": str(described), "traceback": "".join(described.format())})
+
+
+def _line(report: dict[str, Any]) -> bytes:
+    return json.dumps(report, separators=(",", ":")).encode() + b"\n"
+
+
+def _inherited_pipe(variable: str) -> int | None:
+    """The pipe whose descriptor an environment variable names.
+
+    A program that a task starts has the variable, but perhaps not the descriptor, and then the number may
+    belong to a file of its own. The first process to ask therefore notes which pipe it is.
+    """
+    try:
+        fd = int(os.environ[variable])
+        status = os.fstat(fd)
+    except (KeyError, ValueError, OSError):
+        return None
+    pipe = f"{status.st_dev}:{status.st_ino}"
+    if not stat.S_ISFIFO(status.st_mode) or os.environ.setdefault(variable + "_PIPE", pipe) != pipe:
+        return None
+    os.set_blocking(fd, False)
+    return fd
+
+
+class Pipe:
+    """A pipe to the library. Writing to it never raises; a pipe that is missing or closed takes nothing.
+
+    All threads of a process may write, and so may its forked children: a line of up to 4096 bytes (PIPE_BUF)
+    is always whole.
+    """
+
+    def __init__(self, variable: str) -> None:
+        self._fd = _inherited_pipe(variable)
+        self._lock = threading.Lock()
+        self._rest = b""  # of a line that was begun when its time was over
+        self._is_full = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._fd is not None
+
+    def write(self, line: bytes, patience_s: float | None = None) -> bool:
+        """Writes a line; returns whether it was accepted. `patience_s` is how long it may wait for a reader.
+        It waits once: as long as the reader stays away, further lines are dropped at once. None: no limit."""
+        with self._lock:
+            deadline = None
+            if patience_s is not None:
+                deadline = time.monotonic() + (0 if self._is_full else patience_s)
+            data = self._rest + line
+            sent = self._send(data, deadline)
+            self._is_full = sent < len(data)
+            is_begun = sent > len(self._rest)
+            self._rest = data[sent:] if is_begun else self._rest[sent:]
+            return is_begun
+
+    def _send(self, data: bytes, deadline: float | None) -> int:
+        """How many bytes the pipe took by the deadline."""
+        sent = 0
+        while sent < len(data) and self._fd is not None:
+            try:
+                sent += os.write(self._fd, data[sent:sent + _CHUNK])
+            except BlockingIOError:
+                wait_s = None if deadline is None else deadline - time.monotonic()
+                if wait_s is not None and wait_s <= 0:
+                    break
+                poll = select.poll()
+                poll.register(self._fd, select.POLLOUT)
+                poll.poll(None if wait_s is None else wait_s * 1000)
+            except OSError:
+                self._fd = None  # its reader has closed it, or the program has
+        return sent

@@ -1,0 +1,133 @@
+"""What a task knows of its place in the cluster, and what it can do there: the `ctx` of a function."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from . import _bundle, _reports
+
+# A variable that the library sets for the ranks of a framework, and where it puts rank and world size.
+_RANK_VARIABLES = (
+    ("TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE"),
+    ("HOROVOD_RANK", "HOROVOD_RANK", "HOROVOD_SIZE"),
+    ("JAX_COORDINATOR_ADDRESS", "SLURM_PROCID", "SLURM_NTASKS"),
+)
+
+
+def _read_cluster(environ: Mapping[str, str]) -> tuple[dict[str, list[str]], dict[str, Any]]:
+    """The cluster and the task of TF_CONFIG, or the cluster of TF_CLUSTER, which tasks outside it get."""
+    name = "TF_CONFIG" if "TF_CONFIG" in environ else "TF_CLUSTER"
+    try:
+        config = json.loads(environ.get(name, "{}"))
+        cluster = config.get("cluster", {}) if name == "TF_CONFIG" else config
+        task = config.get("task", {}) if name == "TF_CONFIG" else {}
+        return {role: _addresses(tasks) for role, tasks in cluster.items()}, dict(task)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ValueError(f"{name} does not describe a cluster: {error}") from None
+
+
+def _addresses(tasks: list[str] | dict[str, str]) -> list[str]:
+    """The addresses of a task type: a list, or, of a part of them, a dict by index."""
+    if isinstance(tasks, dict):
+        return [tasks[index] for index in sorted(tasks, key=int)]
+    return list(tasks)
+
+
+@functools.cache
+def _pipe(variable: str) -> _reports.Pipe:
+    return _reports.Pipe(variable)
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskContext:
+    """The place of this process in its cluster.
+
+    `task_type` and `task_index` are TensorFlow's: "chief", "worker", "ps", "evaluator"; besides, "driver",
+    "tensorboard" or the name of a sidecar. `rank` numbers the tasks that train, from 0: the chief first, then
+    the workers; it is None for all others. `world_size` is the number of ranks. `attempt` counts the runs of
+    this task, and `generation` those of the whole group, both from 1. `job` is the job's id. `cluster_spec`
+    has the addresses of all tasks by type, without the evaluator's unless this is the evaluator; with the
+    topology "partial", a worker sees the chief, the ps and itself. `is_chief` is true in the one task that
+    saves and exports: the chief, or worker 0 if there is no chief, or the driver of parameter servers.
+
+    A process that is not part of a cluster is worker 0 of one, with `job` "" and an empty `cluster_spec`.
+    """
+
+    task_type: str
+    task_index: int
+    rank: int | None
+    world_size: int
+    attempt: int
+    generation: int
+    job: str
+    cluster_spec: Mapping[str, list[str]]
+    is_chief: bool
+
+    @property
+    def name(self) -> str:
+        """The task's name, such as "worker/1"."""
+        return f"{self.task_type}/{self.task_index}"
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str],
+                         settings: _bundle.Settings = _bundle.Settings()) -> TaskContext:
+        """The facts in the variables of a task. Raises ValueError for a TF_CONFIG that cannot be read."""
+        cluster, task = _read_cluster(environ)
+        task_type = environ.get("TFC_TASK_TYPE") or str(task.get("type", "worker"))
+        task_index = int(environ.get("TFC_TASK_INDEX") or task.get("index", 0))
+        sizes = {role: len(addresses) for role, addresses in cluster.items()}
+        if "TFC_JOB" in environ and not sizes:
+            sizes = dict(settings.roles)
+        chiefs, workers = sizes.get("chief", 0), sizes.get("worker", 0)
+        rank, world_size = chiefs + task_index, chiefs + workers
+        if "TFC_JOB" in environ:
+            for marker, rank_variable, size_variable in _RANK_VARIABLES:
+                if marker in environ:
+                    rank, world_size = int(environ[rank_variable]), int(environ[size_variable])
+        if world_size == 0:  # nobody trains together with this process
+            rank, world_size = 0, 1
+        is_chief = task_type == "chief" or rank == 0 and task_type == "worker" and "ps" not in sizes
+        return cls(
+            task_type=task_type,
+            task_index=task_index,
+            rank={"chief": 0, "worker": rank}.get(task_type),
+            world_size=world_size,
+            attempt=int(environ.get("TFC_ATTEMPT", 1)),
+            generation=int(environ.get("TFC_GENERATION", 1)),
+            job=environ.get("TFC_JOB", ""),
+            cluster_spec=cluster,
+            is_chief=is_chief or task_type == "driver" and not chiefs,
+        )
+
+    def report(self, values: Mapping[str, Any], step: int | None = None) -> None:
+        """Reports metrics to whoever follows the job: {"loss": 0.3}. It is also a sign of progress, which
+        `stall_s` waits for.
+
+        Values are numbers, scalars of numpy and TensorFlow, strings, and lists and dicts of these; anything
+        else raises TypeError. A report waits at most a second for a node that does not read it, and is then
+        dropped. Where nobody listens, it goes nowhere.
+        """
+        line = _reports.metrics_line(values, None if step is None else int(step))
+        _pipe("TFC_REPORT_FD").write(line, _reports.METRICS_PATIENCE_S)
+        self._progress()
+
+    def _progress(self) -> None:
+        """A sign of progress."""
+        _pipe("TFC_PROGRESS_FD").write(b".", 0)
+
+
+@functools.cache
+def context() -> TaskContext:
+    """The place of this process in its cluster. It works in any program that the library has started, and in
+    one that it has not started, which is alone: rank 0 of one worker."""
+    return TaskContext.from_environment(os.environ, _bundle.settings())
+
+
+def write_report(line: bytes) -> None:
+    """Writes a report that must arrive, however long the node takes to read it."""
+    _pipe("TFC_REPORT_FD").write(line)
