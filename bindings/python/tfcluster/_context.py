@@ -1,0 +1,317 @@
+"""A context of the library, driven by whatever loop the program has.
+
+A context is one descriptor. Nothing happens until somebody dispatches, and no thread does that in the
+background: a call that waits (`Context.wait`) dispatches itself, and where an asyncio loop runs (a
+notebook), the loop dispatches whenever the descriptor is readable (`Context.attach`).
+
+Any thread may call. The lock makes the calls of the library one at a time; it is never held while a
+thread waits. Of several threads that wait, one polls the descriptor, and wakes the others after each
+dispatch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import itertools
+import os
+import select
+import signal
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from . import _abi, _library
+from .errors import DeadlineError, Error
+
+_objects: dict[int, Any] = {}  # what the library's callbacks are for, by their `user`
+_numbers = itertools.count(1)
+_contexts: weakref.WeakSet[Context] = weakref.WeakSet()
+
+
+def register(thing: Any) -> int:
+    """Returns a number that a callback gets as its `user`; `forget` ends it."""
+    number = next(_numbers)
+    _objects[number] = thing
+    return number
+
+
+def forget(number: int) -> None:
+    _objects.pop(number, None)
+
+
+def registered(number: int | None) -> Any:
+    return _objects.get(number or 0)
+
+
+def text_of(value: bytes | None) -> str:
+    return value.decode("utf-8", "backslashreplace") if value else ""
+
+
+def error_of(error: Any, code: int) -> Error:
+    """The exception for a struct tfc_error (`ctypes` pointer)."""
+    if not error:
+        return Error.of(code, text_of(_library.load().tfc_err_text(code)))
+    detail = error.contents
+    text = text_of(detail.text) or text_of(_library.load().tfc_err_text(code))
+    return Error.of(code, text, text_of(detail.component), detail.sys_errno)
+
+
+class Context:
+    """One tfc_ctx. `on_dispatch` functions run after each dispatch, without the lock."""
+
+    def __init__(self, log: Callable[[str], None] | None = None) -> None:
+        self.library = _library.load()
+        self.condition = threading.Condition(threading.RLock())
+        self.on_dispatch: list[Callable[[], None]] = []
+        self._is_polled = False
+        self._is_dispatching = False
+        self._loops: list[asyncio.AbstractEventLoop] = []
+        self._failure: BaseException | None = None
+        error = _abi.tfc_error()
+        pointer = ctypes.c_void_p()
+        options = _abi.tfc_ctx_options()
+        self.library.tfc_ctx_options_init(ctypes.byref(options), ctypes.sizeof(options))
+        helper_dir = _library.helper_dir()
+        options.helper_dir = os.fsencode(helper_dir) if helper_dir else None
+        code = self.library.tfc_ctx_new(ctypes.byref(options), ctypes.byref(error), ctypes.byref(pointer))
+        if code < 0:
+            raise error_of(ctypes.pointer(error), code)
+        self.pointer: int | None = pointer.value
+        self._fd = self.library.tfc_ctx_fd(self.pointer)
+        self._notice = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)  # a dispatch by another thread
+        _contexts.add(self)
+
+    # ---- calls of the library
+
+    @contextmanager
+    def locked(self) -> Iterator[ctypes.CDLL]:
+        """The library, for the calls of one block. A closed context is an error."""
+        with self.condition:
+            if self.pointer is None:
+                raise Error("the client is closed", int(_abi.Err.ESTATE), "python")
+            yield self.library
+
+    def check(self, code: int) -> int:
+        """Raises the context's error if `code` is negative. Call it within `locked`."""
+        if code < 0:
+            raise error_of(self.library.tfc_ctx_error(self.pointer), code)
+        return code
+
+    def fail(self, failure: BaseException) -> None:
+        """Keeps an exception of a callback, which the dispatch raises. ctypes would swallow it."""
+        if self._failure is None:
+            self._failure = failure
+
+    # ---- dispatch
+
+    def dispatch(self) -> None:
+        """Does what is due, without waiting."""
+        with self.condition:
+            if self.pointer is None or self._is_dispatching:
+                return
+            self._is_dispatching = True
+            try:
+                # An interrupt inside a callback would lose the event that the callback is for.
+                blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+                try:
+                    self.library.tfc_ctx_dispatch(self.pointer, 0)
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            finally:
+                self._is_dispatching = False
+                self.condition.notify_all()
+            if self._is_polled:
+                os.eventfd_write(self._notice, 1)
+            failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        for function in tuple(self.on_dispatch):
+            function()
+
+    def wait(self, is_done: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Dispatches until is_done() or for `timeout` seconds; returns is_done()."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not is_done():
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return False
+            with self.condition:
+                if self._is_dispatching:
+                    raise RuntimeError("a function that the library calls must not wait")
+                if self.pointer is None:
+                    raise Error("the client is closed", int(_abi.Err.ESTATE), "python")
+                if self._is_polled:
+                    self.condition.wait(left)
+                    continue
+                self._is_polled = True
+            try:
+                self._poll(left)
+            finally:
+                with self.condition:
+                    self._is_polled = False
+                    self.condition.notify_all()
+            self.dispatch()
+        return True
+
+    def _poll(self, timeout: float | None) -> None:
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        poll.register(self._notice, select.POLLIN)
+        ready = poll.poll(None if timeout is None else max(1, int(timeout * 1000)))
+        if any(fd == self._notice for fd, _ in ready):
+            os.eventfd_read(self._notice)
+
+    def attach(self) -> None:
+        """Lets the asyncio loop that runs in this thread, if there is one, dispatch."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        with self.condition:
+            self._loops = [known for known in self._loops if not known.is_closed()]
+            if loop in self._loops or self.pointer is None:
+                return
+            self._loops.append(loop)
+        loop.add_reader(self._fd, self.dispatch)
+
+    async def wait_async(self, is_done: Callable[[], bool], timeout: float | None = None) -> bool:
+        """`wait` for a coroutine: the running loop dispatches."""
+        self.attach()
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout is None else loop.time() + timeout
+        changed = asyncio.Event()
+
+        def on_dispatch() -> None:
+            loop.call_soon_threadsafe(changed.set)
+
+        self.on_dispatch.append(on_dispatch)
+        try:
+            while not is_done():
+                changed.clear()
+                left = None if deadline is None else deadline - loop.time()
+                try:
+                    await asyncio.wait_for(changed.wait(), left)
+                except asyncio.TimeoutError:
+                    return is_done()
+            return True
+        finally:
+            self.on_dispatch.remove(on_dispatch)
+
+    # ---- requests
+
+    def request(self, name: str, *arguments: Any, timeout: float | None = None) -> Request:
+        """Begins a request: calls the function `name` with `arguments`, a callback and its user."""
+        request = Request(self)
+        with self.locked() as library:
+            number = register(request)
+            try:
+                self.check(getattr(library, name)(*arguments, _on_reply, number, ctypes.byref(request.op)))
+            except BaseException:
+                forget(number)
+                raise
+        return request
+
+    # ---- the end
+
+    def close(self) -> None:
+        """Closes everything that was opened under the context. Again: no-op."""
+        with self.condition:
+            if self.pointer is None:
+                return
+            if self._is_dispatching:
+                raise RuntimeError("a function that the library calls must not close its context")
+            pointer, self.pointer = self.pointer, None
+            for loop in self._loops:
+                if not loop.is_closed():
+                    loop.remove_reader(self._fd)
+            self._loops.clear()
+            self.on_dispatch.clear()
+            self.library.tfc_ctx_free(pointer)
+            if self._is_polled:
+                os.eventfd_write(self._notice, 1)
+            os.close(self._notice)
+            self.condition.notify_all()
+
+    def _abandon(self) -> None:
+        """In a forked child: drops the copies of the parent's descriptors, and touches nothing else."""
+        self.condition = threading.Condition(threading.RLock())
+        if self.pointer is not None:
+            pointer, self.pointer = self.pointer, None
+            self.library.tfc_ctx_abandon(pointer)
+            os.close(self._notice)
+
+
+def _abandon_all() -> None:
+    for context in tuple(_contexts):
+        context._abandon()
+    _objects.clear()
+
+
+os.register_at_fork(after_in_child=_abandon_all)
+
+
+class Request:
+    """A request and, when it `is_done`, its reply."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.op = ctypes.c_void_p()
+        self.is_done = False
+        self.text = ""
+        self.error: Error | None = None
+
+    def finish(self, code: int, text: str, error: Error | None) -> None:
+        self.is_done = True
+        self.op.value = None
+        self.text = text
+        self.error = error if code < 0 else None
+
+    def result(self, timeout: float | None = None) -> str:
+        """Waits for the reply, and returns its text."""
+        try:
+            in_time = self.context.wait(lambda: self.is_done, timeout)
+        except BaseException:
+            self.cancel()
+            raise
+        return self._end(in_time, timeout)
+
+    async def result_async(self, timeout: float | None = None) -> str:
+        try:
+            in_time = await self.context.wait_async(lambda: self.is_done, timeout)
+        except BaseException:
+            self.cancel()
+            raise
+        return self._end(in_time, timeout)
+
+    def _end(self, in_time: bool, timeout: float | None) -> str:
+        if not in_time:
+            self.cancel()
+            raise DeadlineError(f"no reply within {timeout:g} s", int(_abi.Err.ETIMEDOUT), "python")
+        if self.error is not None:
+            raise self.error
+        return self.text
+
+    def cancel(self) -> None:
+        with self.context.condition:
+            if self.context.pointer is not None and not self.is_done and self.op.value:
+                self.context.library.tfc_op_cancel(self.op)
+
+
+def _reply(user: int | None, reply: Any) -> None:
+    request = registered(user)
+    if request is None:
+        return
+    try:
+        forget(user or 0)
+        answer = reply.contents
+        error = error_of(answer.error, answer.code) if answer.code < 0 else None
+        request.finish(answer.code, text_of(ctypes.string_at(answer.text, answer.len)), error)
+    except BaseException as failure:
+        request.context.fail(failure)
+
+
+_on_reply = _abi.tfc_reply_fn(_reply)

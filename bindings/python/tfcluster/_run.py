@@ -1,0 +1,166 @@
+"""`tfcluster.run`: a function, a script or a program as a job."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import _function, _job_file, _notebook
+from .client import Client, connect
+from .errors import InvalidError
+from .job import Job
+from .types import RestartPolicy
+
+Program = Callable[..., Any] | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def run(program: Program, *, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None,
+        workers: int | None = None, chief: bool = False, ps: int = 0, evaluator: bool | Callable[..., Any] = False,
+        tensorboard: str | os.PathLike[str] | None = None, roles: Mapping[str, Mapping[str, Any]] | None = None,
+        gpus: int = 0, memory: int = 0, cpus: float = 0, checkpoint_dir: str | os.PathLike[str] | None = None,
+        gateway: str | Client | None = None, key: str | os.PathLike[str] | None = None, output: bool = True,
+        submit_timeout: float | None = None,
+        name: str | None = None, framework: str | None = None, strategy: str | None = None,
+        env: Mapping[str, str] | None = None, secret_env: Mapping[str, str] | Sequence[str] | None = None,
+        cwd: str | os.PathLike[str] | None = None, bundle: str | os.PathLike[str] | None = None,
+        python: str | os.PathLike[str] | None = None, restart: RestartPolicy | Mapping[str, Any] | int | None = None,
+        success: str | None = None, grace_s: float | None = None, abort_grace_s: float | str | None = None,
+        preempt_grace_s: float | None = None, finish_s: float | None = None, pending_deadline_s: float | None = None,
+        start_deadline_s: float | str | None = None, deadline_s: float | None = None, topology: str | None = None,
+        stall_s: float | str | None = None, on_stall: str | None = None, isolation: str | None = None,
+        placement: Mapping[str, Any] | str | None = None) -> Job:
+    """Runs a job, and returns it as soon as it is accepted.
+
+    `program` is a function, which each task calls as program(ctx, *args, **kwargs) with a `TaskContext`; the path
+    of a Python script, which gets `args` as arguments; or a list, a program with its arguments.
+
+    Roles: `workers` (1), without the chief; `chief`; `ps`, which adds a chief; `evaluator`, True or a function
+    of its own; `tensorboard`, the directory that it shows. With a function and `ps`, the parameter servers and
+    workers run TensorFlow's server, and the chief calls the function. `roles` has further keys of roles, and further
+    roles, as in a job file. `gpus`, `memory` (bytes) and `cpus` are for each worker, and for the chief of a job
+    without ps.
+
+    `gateway` is None (this machine: the job ends with this process), the address of a node of a cluster, with the
+    key file `key`, or a `Client`. `output` prints what the tasks print. `checkpoint_dir` is the default directory
+    of `ctx.checkpoints`. `submit_timeout` bounds the wait until the job is accepted, in seconds.
+
+    All other keywords are the keys of a job file (doc/guide/job-file.md). `restart` may be a `RestartPolicy` or
+    the number of restarts, `placement` a policy, and `secret_env` a list of names, whose values come from this
+    process. Relative paths start at the current directory. On this machine, tasks run in the current directory, with
+    this Python.
+
+    Raises InvalidError, before anything is started, if the job cannot run; AccessError, ConnectionLostError and
+    DeadlineError if it is not accepted.
+    """
+    keys: dict[str, Any] = {
+        "name": name, "framework": framework, "strategy": strategy, "env": env, "secret_env": secret_env, "cwd": cwd,
+        "bundle": bundle, "python": python, "restart": restart, "success": success, "grace_s": grace_s,
+        "abort_grace_s": abort_grace_s, "preempt_grace_s": preempt_grace_s, "finish_s": finish_s,
+        "pending_deadline_s": pending_deadline_s, "start_deadline_s": start_deadline_s, "deadline_s": deadline_s,
+        "topology": topology, "stall_s": stall_s, "on_stall": on_stall, "isolation": isolation,
+        "placement": placement}
+    values = {name: _job_file.job_key(name, value) for name, value in keys.items() if value is not None}
+    _notebook.stop_job_of_before()
+    own_client = not isinstance(gateway, Client)
+    is_local = gateway is None or isinstance(gateway, Client) and gateway.is_local
+    if is_local:
+        values.setdefault("python", sys.executable)
+        values.setdefault("cwd", os.getcwd())
+    is_function = callable(program)
+    values["roles"] = _roles(workers, chief, ps, evaluator, tensorboard, roles,
+                             {"gpus": gpus, "memory": memory, "cpus": cpus}, is_function)
+    with tempfile.TemporaryDirectory(prefix="tfcluster-") as directory:
+        if is_function:
+            functions = {"train": (program, tuple(args), kwargs or {})}
+            if callable(evaluator):
+                functions["evaluator"] = (evaluator, tuple(args), kwargs or {})
+            facts = {"framework": framework or "tensorflow", "strategy": _strategy(strategy, ps),
+                     "checkpoint_dir": None if checkpoint_dir is None else _path(checkpoint_dir, is_local)}
+            _function.pack(directory, functions, facts, bundle)
+            values.update(argv=[values.get("python", "python3"), "-m", "tfcluster.task"], bundle=directory, reports=True)
+            values.setdefault("name", getattr(program, "__name__", "").strip("<>"))
+        else:
+            if kwargs:
+                raise InvalidError("kwargs: only a function has keyword arguments; put them into args")
+            if callable(evaluator):
+                raise InvalidError("evaluator: a function, although the program is none; pass True")
+            values["argv"] = _argv(program, args, values.get("python", "python3"))
+        with _job_file.parsed(values, os.getcwd()) as definition:
+            client = gateway if isinstance(gateway, Client) else _client(gateway, key)
+            try:
+                job = Job._submit(client, definition, output=output, is_own_client=own_client, timeout=submit_timeout)
+            except BaseException:
+                if own_client:
+                    client.close()
+                raise
+    _notebook.remember_job(job)
+    return job
+
+
+def attach(job: str, *, gateway: str | Client, key: str | os.PathLike[str] | None = None, output: bool = True,
+           cursor: str | None = None) -> Job:
+    """Follows a job of a cluster, from its beginning or after the event with `cursor`: after a restart of the
+    notebook's kernel, or from another machine. `job` is an id, an unambiguous prefix of one, or a name."""
+    client = gateway if isinstance(gateway, Client) else connect(gateway, key=key)
+    try:
+        return Job._attach(client, job, output=output, cursor=cursor, is_own_client=client is not gateway)
+    except BaseException:
+        if client is not gateway:
+            client.close()
+        raise
+
+
+def _client(gateway: str | None, key: str | os.PathLike[str] | None) -> Client:
+    if gateway is None:
+        return Client(node={})
+    return connect(gateway, key=key)
+
+
+def _strategy(strategy: str | None, ps: int) -> str:
+    if strategy not in (None, "auto"):
+        return str(strategy)
+    return "parameter_server" if ps else "multi_worker_mirrored"
+
+
+def _path(path: str | os.PathLike[str], is_local: bool) -> str:
+    return os.path.abspath(path) if is_local else os.fspath(path)
+
+
+def _argv(program: Any, args: Sequence[Any], python: str) -> list[str]:
+    if isinstance(program, (str, os.PathLike)):
+        script = os.fspath(program)
+        if not script.endswith(".py"):
+            raise InvalidError(f'program: "{script}" is no Python script; pass a list: ["{script}", ...]')
+        return [python, script, *(str(word) for word in args)]
+    if args:
+        raise InvalidError("args: the program is a list, which has its arguments already")
+    return [os.fspath(word) for word in program]
+
+
+def _roles(workers: int | None, chief: bool, ps: int, evaluator: Any, tensorboard: Any,
+           roles: Mapping[str, Mapping[str, Any]] | None, resources: Mapping[str, Any],
+           is_function: bool) -> dict[str, dict[str, Any]]:
+    """The job key `roles`."""
+    result: dict[str, dict[str, Any]] = {name: dict(keys) for name, keys in (roles or {}).items()}
+    has_ps = ps > 0 or "ps" in result
+    if chief or has_ps and not {"chief", "driver"} & result.keys():
+        result.setdefault("chief", {})
+    if workers is not None or not {"worker", "chief", "driver"} & result.keys() or has_ps and "worker" not in result:
+        result.setdefault("worker", {}).setdefault("count", 1 if workers is None else workers)
+    if ps:
+        result.setdefault("ps", {}).setdefault("count", ps)
+    if evaluator:
+        result.setdefault("evaluator", {})
+    if tensorboard is not None:
+        result.setdefault("tensorboard", {}).setdefault("log_dir", os.path.abspath(tensorboard))
+    for name in ("worker",) if has_ps else ("worker", "chief"):
+        for resource, value in resources.items():
+            if value and name in result:
+                result[name].setdefault(resource, value)
+    if is_function and has_ps:
+        for name in ("ps", "worker"):
+            result[name].setdefault("server", True)
+    return result

@@ -1,0 +1,420 @@
+"""A job as a future: its result, its events and output, and its tasks."""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import json
+import signal as signals
+import sys
+import weakref
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import _abi
+from ._notebook import LiveTable, html_table, shell, text_table
+from ._printer import Printer, prefix
+from ._subscription import Events, Subscription
+from .errors import DeadlineError, Error, JobError, JobStoppedError, TaskFailed
+from .types import Event, JobInfo, TaskInfo
+
+if TYPE_CHECKING:
+    from .client import Client
+
+INTERRUPT_S = 2.0  # from SIGINT to SIGTERM, as in tfc_run
+_running: set[Job] = set()  # of nodes in this process: they end with it, in order
+
+
+@dataclass
+class TaskRow:
+    """What is known of a task from the events: a row of the table."""
+
+    task: str
+    node: str = ""
+    address: str = ""
+    pid: int = 0
+    attempt: int = 0
+    state: str = "pending"
+    reason: str = ""
+    metrics: dict[str, Any] | None = None
+    step: int | None = None
+
+
+class Job:
+    """A job that this program follows. `tfcluster.run` and `tfcluster.attach` make one.
+
+    `id` and `name` are its own, `state` and `tasks` are as of the last event that was received: events are received
+    while a call here waits, or while an asyncio loop runs. A job of a node in this process ends with the
+    process.
+    """
+
+    def __init__(self, client: Client, output: bool, is_own_client: bool) -> None:
+        self.client = client
+        self.id = ""
+        self.name = ""
+        self.state = "pending"
+        self.text = ""
+        self.tasks: dict[str, TaskRow] = {}
+        self._is_own_client = is_own_client
+        self._printer = Printer() if output else None
+        self._table = LiveTable(self)
+        self._error: Error | None = None  # it could not be submitted, or cannot be followed
+        self._end: Event | None = None
+        self._pieces: dict[tuple[str, int], str] = {}  # of reports that are longer than an event
+        self._reports: dict[str, dict[str, dict[str, Any]]] = {}  # by task and kind
+        self._subscription: Subscription | None = None
+
+    # ---- how a job begins
+
+    @classmethod
+    def _submit(cls, client: Client, definition: Any, *, output: bool, is_own_client: bool,
+                timeout: float | None = None) -> Job:
+        job = cls(client, output, is_own_client)
+        job._begin(None, definition, None)
+        client._context.wait(lambda: bool(job.id) or job._error is not None, timeout)
+        if job._error is not None:
+            job._detach()
+            raise job._error
+        if not job.id:
+            job._detach()
+            raise DeadlineError(f"the job was not accepted within {timeout:g} s", int(_abi.Err.ETIMEDOUT), "python")
+        if client.is_local:
+            _running.add(job)
+            atexit.unregister(_end_all)
+            atexit.register(_end_all)  # the last one registered runs first, before clients are closed
+        return job
+
+    @classmethod
+    def _attach(cls, client: Client, name: str, *, output: bool, cursor: str | None,
+                is_own_client: bool = False) -> Job:
+        job = cls(client, output, is_own_client)
+        job._begin(name, None, cursor)
+        client._context.wait(lambda: bool(job.id) or job.done())
+        if job._error is not None:
+            job._detach()
+            raise job._error
+        return job
+
+    def _begin(self, name: str | None, definition: Any, cursor: str | None) -> None:
+        me = weakref.proxy(self)
+        self._subscription = Subscription(
+            self.client, name, lambda event: me._on_event(event), submit=definition,
+            on_submitted=lambda job, error: me._on_submitted(job, error),
+            output=self._printer is not None, cursor=cursor)
+        self.client._context.on_dispatch.extend(self._after_dispatch())
+
+    def _after_dispatch(self) -> list[Callable[[], None]]:
+        flush = [self._printer.flush] if self._printer is not None else []
+        return [*flush, self._table.update]
+
+    def _detach(self) -> None:
+        if self._subscription is not None:
+            self._subscription.close()
+            self._subscription = None
+        for function in self._after_dispatch():
+            if function in self.client._context.on_dispatch:
+                self.client._context.on_dispatch.remove(function)
+
+    # ---- what is received
+
+    def _on_submitted(self, job: str, error: Error | None) -> None:
+        self.id, self._error = job, error
+
+    def _on_event(self, event: Event) -> None:
+        if event.job:
+            self.id = event.job
+            self.name = event.values.get("name") or self.name
+        if event.event == "job":
+            self.state, self.text = event.state, event.text
+        elif event.event == "task":
+            self._on_task(event)
+        elif event.event == "report":
+            self._on_report(event)
+        elif event.event == "end":
+            self.state, self.text, self._end = event.state, event.text, event
+            _running.discard(self)
+        elif event.event == "lost":
+            self._error = Error.of(event.values.get("error_code", 0) or int(_abi.Err.ELOST), event.text, "gateway")
+            _running.discard(self)
+        elif event.event in ("reconnecting", "reconnected"):
+            self.text = event.text
+        self._table.on_event(event.event not in ("output", "report", "progress"))
+        if self._printer is not None:
+            self._printer.on_event(event)
+
+    def _on_task(self, event: Event) -> None:
+        row = self.tasks.setdefault(event.task, TaskRow(event.task))
+        row.node, row.pid, row.attempt, row.state = event.node, event.pid, event.attempt, event.state
+        row.address = event.address or row.address
+        if event.text:
+            row.reason = event.text
+        if event.state == "starting":  # what an earlier attempt has reported is over
+            reports = self._reports.get(event.task, {})
+            reports.pop("result", None)
+
+    def _on_report(self, event: Event) -> None:
+        whole = self._pieces.pop((event.task, event.attempt), "") + event.text
+        if event.partial:
+            self._pieces[event.task, event.attempt] = whole
+            return
+        try:
+            report = json.loads(whole)
+            kind = report["kind"]
+        except (ValueError, KeyError, TypeError):
+            return  # of a program with reports of its own
+        self._reports.setdefault(event.task, {})[kind] = {**report, "attempt": event.attempt}
+        if kind == "metrics":
+            row = self.tasks.setdefault(event.task, TaskRow(event.task))
+            row.metrics, row.step = report.get("values"), report.get("step")
+
+    # ---- the future
+
+    def done(self) -> bool:
+        """True once the job has ended, or can no longer be followed."""
+        return self._end is not None or self._error is not None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until the job is done(), for `timeout` seconds at most; returns done()."""
+        try:
+            return self.client._context.wait(self.done, timeout)
+        except KeyboardInterrupt:
+            self._on_interrupt()
+            raise
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Waits for the job's end, and returns what the function returned in the task that decided it (rank 0
+        if several did); None for a program that is no function. Raises TaskFailed, JobStoppedError,
+        DeadlineError after `timeout` seconds, or the error that ended the connection to the cluster."""
+        if not self.wait(timeout):
+            raise DeadlineError(f"job {self.id} has not ended within {timeout:g} s", int(_abi.Err.ETIMEDOUT), "python")
+        failure = self._failure()
+        if failure is not None:
+            raise failure
+        return self._value()
+
+    def exception(self, timeout: float | None = None) -> Exception | None:
+        """Waits as `result` does, and returns what it would raise; None if the job has succeeded."""
+        if not self.wait(timeout):
+            raise DeadlineError(f"job {self.id} has not ended within {timeout:g} s", int(_abi.Err.ETIMEDOUT), "python")
+        return self._failure()
+
+    async def result_async(self, timeout: float | None = None) -> Any:
+        """`result` for a coroutine; `await job` is the same without a timeout."""
+        if not await self.client._context.wait_async(self.done, timeout):
+            raise DeadlineError(f"job {self.id} has not ended within {timeout:g} s", int(_abi.Err.ETIMEDOUT), "python")
+        failure = self._failure()
+        if failure is not None:
+            raise failure
+        return self._value()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self.result_async().__await__()
+
+    def _failure(self) -> Exception | None:
+        end = self._end
+        if end is None:
+            return self._error
+        if end.state == "succeeded":
+            return None
+        text = f"{end.text}: {end.error_line}" if end.error_line and end.error_line not in end.text else end.text
+        if end.state == "stopped":
+            return JobStoppedError(text or "the job was stopped", job=self.id, state=end.state, reason=end.reason)
+        if not end.decided_by:
+            return JobError(text, job=self.id, state=end.state, reason=end.reason)
+        report = self._reports.get(end.decided_by, {}).get("error", {})
+        row = self.tasks.get(end.decided_by, TaskRow(end.decided_by))
+        if report.get("attempt") != row.attempt:
+            report = {}
+        status = end.exit if end.exit is not None else -1
+        return TaskFailed(text, job=self.id, reason=end.reason, task=end.decided_by, attempt=row.attempt,
+                          node=row.node, exit_status=status, exception=report.get("exception", ""),
+                          traceback=report.get("traceback", ""), log_tail=end.log_tail)
+
+    def _value(self) -> Any:
+        decided = self._end.decided_by if self._end is not None else ""
+        for task in (decided, "driver/0", "chief/0", "worker/0"):
+            report = self._reports.get(task, {}).get("result")
+            if report is not None:
+                return _decode(report)
+        return None
+
+    # ---- what can be done with it
+
+    def stop(self, *, wait: bool = True, kill: bool = False, interrupt_s: float = 0,
+             timeout: float | None = None) -> None:
+        """Stops the job: SIGTERM, the grace period of each task, SIGKILL. Waits for its end, unless `wait` is
+        False. A job that has ended stays as it is."""
+        if self.done():
+            return
+        try:
+            self.client.stop(self.id, kill=kill, interrupt_s=interrupt_s)
+        except Error as error:
+            if error.code != _abi.Err.ESTATE:  # it has just ended
+                raise
+        if wait and not self.wait(timeout):
+            raise DeadlineError(f"job {self.id} has not ended within {timeout:g} s", int(_abi.Err.ETIMEDOUT), "python")
+
+    def events(self, *, output: bool = True, progress: bool = False, cursor: str | None = None) -> Events:
+        """The events of the job from its beginning, or after `cursor`."""
+        return Events(self.client, self.id, output=output, progress=progress, cursor=cursor)
+
+    def logs(self, task: str | None = None, *, follow: bool = False, attempt: int | None = None,
+             tail: int | None = None) -> Iterator[str]:
+        """The lines of output so far, see `Client.logs`."""
+        return self.client.logs(self.id, task, follow=follow, attempt=attempt, tail=tail)
+
+    def describe(self) -> JobInfo:
+        """The job with its tasks, as the node that maintains it sees it now."""
+        return self.client.describe(self.id)
+
+    def task(self, name: str) -> Task:
+        """A task by its name, "worker/1"."""
+        return Task(self, name)
+
+    @property
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """What each task has reported last (`ctx.report`), by the task's name."""
+        return {name: dict(row.metrics) for name, row in self.tasks.items() if row.metrics is not None}
+
+    @property
+    def tensorboard_url(self) -> str | None:
+        """The address of the job's TensorBoard; None: it has none, or it does not listen yet."""
+        row = self.tasks.get("tensorboard/0")
+        return f"http://{row.address}/" if row is not None and row.state == "ready" else None
+
+    def close(self) -> None:
+        """Ends following the job. If its node is in this process, the job ends, too."""
+        _running.discard(self)
+        self._detach()
+        if self._is_own_client:
+            self.client.close()
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_subscription"):
+            self.close()
+
+    def __repr__(self) -> str:
+        return text_table(self)
+
+    def _repr_html_(self) -> str:
+        return html_table(self)
+
+    def _ipython_display_(self) -> None:
+        self._table.show()
+
+    # ---- interrupts and the end of the program
+
+    def _say(self, text: str) -> None:
+        print(f"tfcluster: {text}", file=sys.stderr, flush=True)
+
+    def _on_interrupt(self) -> None:
+        """After Ctrl-C, or an interrupted cell: a script's own job ends, everything else goes on."""
+        if self.done():
+            return
+        if not self.client.is_local:
+            self._say(f'detached; job {self.id} goes on; tfcluster.attach("{self.id}", '
+                      f'gateway="{self.client.gateway_address}") follows it again')
+        elif _is_interactive():
+            self._say(f"job {self.id} goes on in this process; result() follows it again, stop() stops it")
+        else:
+            self._end_with_program(INTERRUPT_S)
+
+    def _end_with_program(self, interrupt_s: float = 0) -> None:
+        self._say(f"stopping job {self.id}; Ctrl-C kills it")
+        try:
+            self.stop(wait=False, interrupt_s=interrupt_s)
+            self.client._context.wait(self.done)
+        except KeyboardInterrupt:
+            self.stop(wait=False, kill=True)
+            self.client._context.wait(self.done)
+
+
+def _is_interactive() -> bool:
+    return hasattr(sys, "ps1") or shell() is not None
+
+
+def _end_all() -> None:
+    for job in tuple(_running):
+        if not job.done():
+            try:
+                job._end_with_program()
+            except Exception as failure:  # the process ends all the same
+                job._say(str(failure))
+        job.close()
+
+
+def _decode(report: dict[str, Any]) -> Any:
+    if report.get("encoding") != "arrow":
+        return report.get("value")
+    import pyarrow  # type: ignore[import-untyped, unused-ignore]
+    with pyarrow.ipc.open_stream(base64.b64decode(report["value"])) as reader:
+        return reader.read_all()
+
+
+class Task:
+    """A task of a job, by its name."""
+
+    def __init__(self, job: Job, name: str) -> None:
+        self.job = job
+        self.name = name
+
+    def info(self) -> TaskInfo:
+        """The task as its job's maintainer sees it now."""
+        for task in self.job.describe().tasks:
+            if task.task == self.name:
+                return task
+        raise Error.of(int(_abi.Err.ENOENT), f"job {self.job.id} has no task {self.name}")
+
+    def signal(self, number: int = signals.SIGKILL, *, timeout: float | None = None) -> None:
+        """Sends a signal to the task's process, wherever it runs. The restart policy decides what
+        follows, as for any other death."""
+        from .client import _milliseconds, _options
+        options = _options("tfc_signal_options", timeout_ms=_milliseconds(timeout), signal=int(number))
+        self.job.client._request("tfc_gateway_signal_task", self.job.id.encode(), self.name.encode(), options)
+
+    def kill(self) -> None:
+        """Sends SIGKILL."""
+        self.signal(signals.SIGKILL)
+
+    def stacks(self, *, timeout: float | None = None) -> str:
+        """Makes the task's Python processes print their stacks into its log; returns what was found."""
+        return self.job.client._plain("tfc_gateway_stacks", self.job.id, self.name, timeout=timeout)
+
+    def logs(self, *, follow: bool = False, attempt: int | None = None, tail: int | None = None) -> Iterator[str]:
+        """The lines of the task's output."""
+        return self.job.logs(self.name, follow=follow, attempt=attempt, tail=tail)
+
+    def __repr__(self) -> str:
+        return f"<tfcluster.Task {self.name} of job {self.job.id}>"
+
+
+def job_lines(client: Client, job: str, task: str | None, *, follow: bool, attempt: int | None,
+              tail: int | None) -> Iterator[str]:
+    """See `Client.logs`."""
+    kept: deque[str] = deque(maxlen=tail)
+    is_replayed = False
+    with Events(client, job, live=True) as events:
+        for event in events:
+            if event.event == "lost":
+                raise Error.of(event.values.get("error_code", 0) or int(_abi.Err.ELOST), event.text, "gateway")
+            if event.event == "live":
+                is_replayed = True
+                yield from kept
+                if not follow:
+                    return
+            if event.event != "output" or (task and event.task != task) or (attempt and event.attempt != attempt):
+                continue
+            line = event.text if task else prefix(event) + event.text
+            if tail is None or is_replayed:
+                yield line
+            else:
+                kept.append(line)
+    yield from () if is_replayed else kept

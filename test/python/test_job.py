@@ -1,0 +1,209 @@
+"""Jobs on this machine: results, failures, output, events, interrupts, and what is left behind."""
+
+import asyncio
+import contextlib
+import gc
+import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+
+import tfcluster as tfc
+
+ECHO = {"framework": "none", "output": False}
+
+
+def shell(script: str, **options: object) -> tfc.Job:
+    return tfc.run(["/bin/sh", "-c", script], **{**ECHO, **options})
+
+
+class ResultTest(unittest.TestCase):
+    def test_a_program_that_succeeds_has_no_value(self) -> None:
+        with shell("echo hello") as job:
+            self.assertIsNone(job.result(timeout=30))
+            self.assertEqual(job.state, "succeeded")
+            self.assertIsNone(job.exception())
+            self.assertEqual(list(job.logs("worker/0")), ["hello"])
+
+    def test_a_failure_names_task_status_and_last_lines(self) -> None:
+        with shell("echo one; echo two >&2; exit 3") as job, self.assertRaises(tfc.TaskFailed) as caught:
+            job.result(timeout=30)
+        failure = caught.exception
+        self.assertEqual((failure.task, failure.exit_status, failure.reason), ("worker/0", 3, "exit"))
+        self.assertEqual(sorted(failure.log_tail), ["one", "two"])
+        self.assertIn("worker/0 exited with 3", str(failure))
+
+    def test_the_first_cause_is_reported_not_its_consequence(self) -> None:
+        script = 'if [ "$TFC_TASK_INDEX" = 1 ]; then echo cause; exit 4; fi; sleep 60'
+        with shell(script, workers=3) as job:
+            failure = job.exception(timeout=30)
+        assert isinstance(failure, tfc.TaskFailed)
+        self.assertEqual((failure.task, failure.exit_status, failure.log_tail), ("worker/1", 4, ("cause",)))
+
+    def test_a_stopped_job_has_no_result(self) -> None:
+        with shell("sleep 60") as job:
+            job.stop()
+            self.assertEqual(job.state, "stopped")
+            with self.assertRaises(tfc.JobStoppedError):
+                job.result()
+
+    def test_a_deadline_leaves_the_job_as_it_is(self) -> None:
+        with shell("sleep 60") as job:
+            with self.assertRaises(TimeoutError):
+                job.result(timeout=0.1)
+            self.assertFalse(job.done())
+            job.stop(kill=True)
+
+
+class InvalidTest(unittest.TestCase):
+    def refuse(self, program: object, text: str, **options: object) -> None:
+        with self.assertRaises(tfc.InvalidError) as caught:
+            tfc.run(program, **options)  # type: ignore[arg-type]
+        self.assertIn(text, str(caught.exception))
+
+    def test_a_mistyped_role_is_named(self) -> None:
+        self.refuse(["/bin/true"], "roles.wroker", roles={"wroker": {}})
+
+    def test_a_wrong_value_is_named(self) -> None:
+        self.refuse(["/bin/true"], "stall_s", stall_s=-1)
+
+    def test_a_shell_word_is_no_program(self) -> None:
+        self.refuse("/bin/true", 'pass a list: ["/bin/true", ...]')
+
+    def test_a_bundle_that_is_not_there(self) -> None:
+        self.refuse(["/bin/true"], "bundle", bundle="/nonexistent/bundle")
+
+
+class OutputTest(unittest.TestCase):
+    def test_lines_are_printed_behind_the_name_of_their_task(self) -> None:
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            with tfc.run(["/bin/sh", "-c", "echo out; echo err >&2"], framework="none") as job:
+                job.result(timeout=30)
+        self.assertEqual(out.getvalue(), "[worker/0] out\n")
+        self.assertEqual(err.getvalue(), "[worker/0] err\ntfcluster: succeeded\n")
+
+    def test_logs_end_with_the_last_lines(self) -> None:
+        with shell("seq 10") as job:
+            job.wait(30)
+            self.assertEqual(list(job.logs("worker/0", tail=2)), ["9", "10"])
+            self.assertEqual(list(job.logs(tail=1)), ["[worker/0] 10"])
+
+    def test_logs_follow_until_the_end(self) -> None:
+        with shell("echo first; sleep 0.3; echo last") as job:
+            self.assertEqual(list(job.logs("worker/0", follow=True)), ["first", "last"])
+
+
+class EventsTest(unittest.TestCase):
+    def test_events_come_in_order_and_end(self) -> None:
+        with shell("echo hello") as job:
+            kinds = [(event.event, event.state) for event in job.events()]
+        self.assertEqual(kinds[-1], ("end", "succeeded"))
+        self.assertIn(("task", "exited"), kinds)
+
+    def test_an_asyncio_loop_drives_the_job(self) -> None:
+        async def main() -> list[str]:
+            job = shell("echo one; echo two")
+            lines = [event.text async for event in job.events() if event.event == "output"]
+            self.assertIsNone(await job)
+            job.close()
+            return lines
+
+        self.assertEqual(asyncio.run(main()), ["one", "two"])
+
+    def test_a_slow_reader_gets_every_line(self) -> None:
+        with shell("seq 5000") as job:
+            job.wait(60)
+            lines = [event.text for event in job.events() if event.event == "output"]
+        self.assertEqual(lines, [str(number) for number in range(1, 5001)])
+
+
+class TableTest(unittest.TestCase):
+    def test_the_table_has_a_row_for_each_task_and_its_last_reason(self) -> None:
+        with shell('[ "$TFC_TASK_INDEX" = 0 ] || exit 7; sleep 60', workers=2) as job:
+            job.wait(30)
+            text, page = repr(job), job._repr_html_()
+        self.assertIn("failed", text.splitlines()[0])
+        self.assertRegex(text, r"worker/1 +failed +local +1 +worker/1 exited with 7")
+        self.assertIn("worker/1 exited with 7", page)
+        self.assertEqual(page.count("<tr>"), 3)
+
+
+class ProcessTest(unittest.TestCase):
+    """What is left of jobs, in this process and around it."""
+
+    def test_many_jobs_leave_no_descriptor_thread_or_process(self) -> None:
+        with shell("true") as job:
+            job.result(timeout=30)
+        gc.collect()
+        descriptors = len(os.listdir("/proc/self/fd"))
+        for _ in range(50):
+            with shell("true") as job:
+                job.result(timeout=30)
+        gc.collect()
+        self.assertEqual(len(os.listdir("/proc/self/fd")), descriptors)
+        self.assertEqual(threading.active_count(), 1)
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+            self.assertEqual(file.read().split(), [])
+
+    def test_a_job_that_nobody_holds_is_closed_when_it_has_ended(self) -> None:
+        descriptors = len(os.listdir("/proc/self/fd"))
+        shell("true").result(timeout=30)
+        gc.collect()
+        self.assertEqual(len(os.listdir("/proc/self/fd")), descriptors)
+
+    def test_a_forked_child_harms_nothing(self) -> None:
+        with shell("sleep 0.5; echo done") as job:
+            child = os.fork()
+            if child == 0:
+                try:
+                    job.close()
+                finally:
+                    os._exit(0)
+            os.waitpid(child, 0)
+            self.assertEqual(list(job.logs("worker/0", follow=True)), ["done"])
+            self.assertIsNone(job.result(timeout=30))
+
+    def test_several_threads_wait_for_one_job(self) -> None:
+        with shell("sleep 0.3") as job:
+            ended: list[bool] = []
+            threads = [threading.Thread(target=lambda: ended.append(job.wait(30))) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(30)
+        self.assertEqual(ended, [True] * 4)
+
+    def run_script(self, script: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def test_ctrl_c_in_a_script_stops_its_job(self) -> None:
+        script = ("import tfcluster as tfc\n"
+                  "job = tfc.run(['/bin/sh', '-c', 'trap \"echo saved; exit 0\" INT; echo $$; while :; do sleep 0.1; done'],"
+                  " framework='none')\n"
+                  "job.result()\n")
+        process = self.run_script(script)
+        assert process.stdout is not None
+        task = int(process.stdout.readline().rpartition(" ")[2])
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertIn("[worker/0] saved", out)
+        self.assertIn("tfcluster: stopping job", err)
+        self.assertIn("KeyboardInterrupt", err)
+        self.assertFalse(os.path.exists(f"/proc/{task}"))
+
+    def test_the_end_of_a_script_ends_its_job(self) -> None:
+        script = ("import tfcluster as tfc\n"
+                  "job = tfc.run(['/bin/sh', '-c', 'echo $$; exec sleep 60'], framework='none')\n"
+                  "print(next(job.logs('worker/0', follow=True)))\n")
+        process = self.run_script(script)
+        out, err = process.communicate(timeout=60)
+        self.assertIn("tfcluster: stopping job", err)
+        self.assertFalse(os.path.exists(f"/proc/{int(out.split()[-1])}"))
+
+
+if __name__ == "__main__":
+    unittest.main()
