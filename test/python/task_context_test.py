@@ -10,7 +10,6 @@ import unittest
 
 import tasks
 
-sys.path.insert(0, str(tasks.PACKAGE.parent))
 from tfcluster._bundle import Settings
 from tfcluster._task_context import TaskContext
 

@@ -1,5 +1,6 @@
 """python -m tfcluster.task: how a function's call ends."""
 
+import linecache
 import os
 import signal
 import subprocess
@@ -112,6 +113,17 @@ class ErrorTest(tasks.TaskTest):
         after = next(i for i in range(own + 1, len(printed)) if printed[i].startswith("  File"))
         self.assertEqual(end.err, "".join(printed[:own] + printed[after:]))
         self.assertTrue(end.err.endswith("ValueError: bad shape\n"))
+
+    def test_the_lines_of_a_notebooks_cell_are_shown(self):
+        """Its file exists on no machine: Python knows it by linecache alone."""
+        name, text = "<cell 1>", "def train(ctx):\n    import inspect\n    raise ValueError(inspect.getsource(train))\n"
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        cell = {"__name__": "__main__"}
+        exec(compile(text, name, "exec"), cell)
+        end = self.end(cell["train"])
+        self.assertEqual(end.reports[0]["message"], text)
+        self.assertIn('  File "<cell 1>", line 3, in train\n    raise ValueError(inspect.getsource(train))\n', end.err)
+        self.assertEqual(end.err, end.reports[0]["traceback"])
 
     def test_an_exception_is_reported_with_its_type_message_and_traceback(self):
         end = self.end(fail)

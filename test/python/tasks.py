@@ -19,6 +19,10 @@ except ImportError:
     sys.exit(77)
 
 
+sys.path.insert(0, str(PACKAGE.parent))
+from tfcluster import _sources
+
+
 class Ended:
     """A task's end: its exit status (-N after signal N), output, and reports."""
 
@@ -47,7 +51,8 @@ class TaskTest(unittest.TestCase):
         calls = {"train": (function, args, {})}
         if evaluator:
             calls["evaluator"] = (evaluator, (), {})
-        (inside / "function.pickle").write_bytes(cloudpickle.dumps(calls))
+        with open(inside / "function.pickle", "wb") as file:
+            (inside / "sources.json").write_text(json.dumps(_sources.dump(cloudpickle, calls, file)))
         version = python or f"{sys.version_info.major}.{sys.version_info.minor}"
         (inside / "function.json").write_text(json.dumps({"python": version, **settings}))
 

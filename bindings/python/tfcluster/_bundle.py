@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -11,6 +12,8 @@ import pickle
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from . import _sources
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
@@ -47,6 +50,8 @@ def settings() -> Settings:
 
 def load(task_type: str) -> Call:
     """Unpickles the function, args and kwargs of a task type. The pickle comes from the job's bundle alone."""
+    with contextlib.suppress(FileNotFoundError):
+        _sources.install(json.loads((directory() / "sources.json").read_text(encoding="utf-8")))
     with open(directory() / "function.pickle", "rb") as file:
         calls = pickle.load(file)
     call: Call = calls.get(task_type) or calls["train"]

@@ -7,9 +7,12 @@ import functools
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _bundle, _reports
+
+if TYPE_CHECKING:
+    from .checkpoints import Checkpoints
 
 # A variable that the library sets for the ranks of a framework, and where it puts rank and world size.
 _RANK_VARIABLES = (
@@ -19,20 +22,22 @@ _RANK_VARIABLES = (
 )
 
 
-def _read_cluster(environ: Mapping[str, str]) -> tuple[dict[str, list[str]], dict[str, Any]]:
-    """The cluster and the task of TF_CONFIG, or the cluster of TF_CLUSTER, which tasks outside it get."""
+def read_cluster(environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The cluster and the task of TF_CONFIG, or the cluster of TF_CLUSTER, which tasks outside it get. The cluster
+    has a list of addresses for each task type, or, of a part of them, a dict by index."""
     name = "TF_CONFIG" if "TF_CONFIG" in environ else "TF_CLUSTER"
     try:
         config = json.loads(environ.get(name, "{}"))
-        cluster = config.get("cluster", {}) if name == "TF_CONFIG" else config
-        task = config.get("task", {}) if name == "TF_CONFIG" else {}
-        return {role: _addresses(tasks) for role, tasks in cluster.items()}, dict(task)
+        cluster, task = (config.get("cluster", {}), config.get("task", {})) if name == "TF_CONFIG" else (config, {})
+        for addresses in cluster.values():
+            _addresses(addresses)
+        return dict(cluster), dict(task)
     except (ValueError, AttributeError, TypeError) as error:
         raise ValueError(f"{name} does not describe a cluster: {error}") from None
 
 
 def _addresses(tasks: list[str] | dict[str, str]) -> list[str]:
-    """The addresses of a task type: a list, or, of a part of them, a dict by index."""
+    """The addresses of a task type, in the order of their indices."""
     if isinstance(tasks, dict):
         return [tasks[index] for index in sorted(tasks, key=int)]
     return list(tasks)
@@ -77,7 +82,8 @@ class TaskContext:
     def from_environment(cls, environ: Mapping[str, str],
                          settings: _bundle.Settings = _bundle.Settings()) -> TaskContext:
         """The facts in the variables of a task. Raises ValueError for a TF_CONFIG that cannot be read."""
-        cluster, task = _read_cluster(environ)
+        cluster, task = read_cluster(environ)
+        cluster = {role: _addresses(tasks) for role, tasks in cluster.items()}
         task_type = environ.get("TFC_TASK_TYPE") or str(task.get("type", "worker"))
         task_index = int(environ.get("TFC_TASK_INDEX") or task.get("index", 0))
         sizes = {role: len(addresses) for role, addresses in cluster.items()}
@@ -104,6 +110,53 @@ class TaskContext:
             is_chief=is_chief or task_type == "driver" and not chiefs,
         )
 
+    def strategy(self, **options: Any) -> Any:
+        """The tf.distribute.Strategy of this task.
+
+        Of a mirrored cluster: a MultiWorkerMirroredStrategy for chief and workers. With parameter servers: a
+        ParameterServerStrategy for the chief, or for the driver; workers and parameter servers run TensorFlow's
+        server instead. For an evaluator, and outside of a cluster: the default strategy. `options` go to the
+        constructor of the first two, such as variable_partitioner=.
+        """
+        import tensorflow as tf
+
+        from .resolver import ClusterResolver
+
+        settings = _bundle.settings()
+        if settings.framework not in ("", "tensorflow"):
+            raise RuntimeError(f"ctx.strategy() is TensorFlow's, and the framework of this job is {settings.framework}")
+        kind = settings.strategy or ("parameter_server" if "ps" in self.cluster_spec else "multi_worker_mirrored")
+        if not self.cluster_spec or kind == "none" or self.rank is None and not self.is_chief and self.task_type != "ps":
+            return tf.distribute.get_strategy()
+        if kind == "multi_worker_mirrored":
+            return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=ClusterResolver(), **options)
+        if not self.is_chief:
+            raise RuntimeError(f"{self.name} has no strategy of its own: with parameter servers, the chief or the driver "
+                               'trains, and its workers run TensorFlow\'s server (in a job file, "server": true)')
+        return tf.distribute.ParameterServerStrategy(ClusterResolver(), **options)
+
+    def checkpoints(self, directory: str | os.PathLike[str] | None = None, keep: int = 3,
+                    **objects: Any) -> Checkpoints:
+        """Checkpoints of the objects, of which the newest one is restored at once.
+
+            checkpoints = ctx.checkpoints(model=model, optimizer=optimizer)
+            for step in range(checkpoints.step + 1, 1001):
+                ...
+                if step % 100 == 0:
+                    checkpoints.save(step)
+
+        The objects are what tf.train.Checkpoint takes. The chief, or worker 0 without a chief, saves into the
+        directory and keeps the newest `keep` checkpoints. Mirrored workers must take part in a save, and what they
+        write is removed. A relative path starts at the task's working directory.
+
+        The default directory is the `checkpoint_dir` of tfcluster.run; without one, `checkpoints` in the job's log
+        directory, which lives until the job is forgotten, and on this machine until the program that runs the
+        job ends. If tasks run on several nodes, the directory must be on a file system that all of them share.
+        """
+        from .checkpoints import Checkpoints
+
+        return Checkpoints(self, directory, keep, objects)
+
     def report(self, values: Mapping[str, Any], step: int | None = None) -> None:
         """Reports metrics to whoever follows the job: {"loss": 0.3}. It is also a sign of progress, which
         `stall_s` waits for.
@@ -114,10 +167,10 @@ class TaskContext:
         """
         line = _reports.metrics_line(values, None if step is None else int(step))
         _pipe("TFC_REPORT_FD").write(line, _reports.METRICS_PATIENCE_S)
-        self._progress()
+        self.progress()
 
-    def _progress(self) -> None:
-        """A sign of progress."""
+    def progress(self) -> None:
+        """Gives a sign of progress, which `stall_s` waits for."""
         _pipe("TFC_PROGRESS_FD").write(b".", 0)
 
 

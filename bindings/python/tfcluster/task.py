@@ -7,7 +7,9 @@ unpickled, never anything from the network.
 
 from __future__ import annotations
 
+import runpy
 import sys
+import traceback
 from types import TracebackType
 from typing import Any
 
@@ -36,7 +38,7 @@ def call_function() -> Any:
     return _reports.result_line(function(context, *args, **kwargs))
 
 
-_OWN_FILES = {__file__, _bundle.__file__, _reports.__file__, "<frozen runpy>"}
+_OWN_FILES = {__file__, _bundle.__file__, _reports.__file__, runpy.run_module.__code__.co_filename}
 
 
 def without_own_frames(frames: TracebackType | None) -> TracebackType | None:
@@ -57,12 +59,15 @@ def report_error(error: BaseException) -> None:
 
 def hide_own_frames() -> None:
     """An exception that nobody catches is printed as Python prints it, without the frames before the function."""
-    print_exception = sys.excepthook
+    own_hook = sys.excepthook if sys.excepthook is not sys.__excepthook__ else None
 
     def print_from_function(kind: type[BaseException], error: BaseException,
                             frames: TracebackType | None) -> None:
         frames = without_own_frames(frames)
-        print_exception(kind, error.with_traceback(frames), frames)
+        if own_hook:
+            own_hook(kind, error.with_traceback(frames), frames)
+        else:  # Python's own reads lines from files alone, until 3.12
+            traceback.print_exception(kind, error, frames)
 
     sys.excepthook = print_from_function
 

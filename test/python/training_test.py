@@ -1,0 +1,204 @@
+"""Real TensorFlow in the tasks of functions: strategies, and checkpoints that survive kills and TERM."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+import tasks
+
+if not importlib.util.find_spec("tensorflow"):
+    print(f"{sys.executable} lacks tensorflow (meson option tf_python)")
+    sys.exit(77)
+
+SERVER = tasks.PACKAGE.parents[2] / "lib/agent/tensorflow_server.py"
+
+
+def train(ctx, steps, brake=None):
+    """Counts steps in a variable, together with all replicas, and saves each. While `brake` exists, the save of
+    step 2 takes."""
+    import os
+    import time
+
+    import tensorflow as tf
+
+    strategy = ctx.strategy()
+    with strategy.scope():
+        count = tf.Variable(0.0)
+
+    class Slow(tf.train.experimental.PythonState):
+        def serialize(self):
+            print(f"saving {now}", flush=True)
+            while brake and now == 2 and os.path.exists(brake):
+                time.sleep(0.01)
+            return ""
+
+        def deserialize(self, text):
+            pass
+
+    checkpoints = ctx.checkpoints("checkpoints", count=count, slow=Slow())
+
+    @tf.function
+    def train_step():
+        ones = strategy.run(lambda: tf.constant(1.0))
+        return strategy.reduce(tf.distribute.ReduceOp.MEAN, ones, axis=None)
+
+    resumed = checkpoints.step
+    for now in range(resumed + 1, steps + 1):
+        count.assign_add(train_step())
+        checkpoints.save(now)
+        checkpoints.save(now)  # it is there already
+        ctx.report({"count": count}, step=now)
+    return {"count": count, "resumed": resumed, "replicas": strategy.num_replicas_in_sync}
+
+
+def train_on_servers(ctx):
+    import tensorflow as tf
+
+    strategy = ctx.strategy(variable_partitioner=None)
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    with strategy.scope():
+        count = tf.Variable(0.0, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+    checkpoints = ctx.checkpoints(count=count)
+
+    @tf.function
+    def step():
+        strategy.run(lambda: count.assign_add(1.0))
+    for _ in range(4):
+        coordinator.schedule(step)
+    coordinator.join()
+    checkpoints.save(4)
+    return {"count": count, "workers": strategy._extended._num_workers}
+
+
+def evaluate(ctx):
+    import tensorflow as tf
+
+    count = tf.Variable(0.0)
+    checkpoints = ctx.checkpoints("checkpoints", count=count)
+    try:
+        checkpoints.save(9)
+    except RuntimeError as error:
+        return {"replicas": ctx.strategy().num_replicas_in_sync, "count": count, "step": checkpoints.step,
+                "error": str(error)}
+
+
+class Cluster:
+    """Tasks of one cluster, each a process, without a job."""
+
+    def __init__(self, test, **roles):
+        self._test = test
+        listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(sum(roles.values()))]
+        ports = iter([listener.getsockname()[1] for listener in listeners])
+        for listener in listeners:
+            listener.close()
+        self.spec = {role: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for role, count in roles.items()}
+
+    def start(self, name, argv=("-m", "tfcluster.task"), cluster=None):
+        task_type, index = name.split("/")
+        config = {"cluster": cluster or self.spec, "task": {"type": task_type, "index": int(index)}}
+        return Task(self._test, argv, TFC_JOB="6ad0", TFC_TASK_TYPE=task_type, TFC_TASK_INDEX=index,
+                    TF_CONFIG=json.dumps(config), GRPC_FAIL_FAST="use_caller")
+
+
+class Task:
+    """A task under way."""
+
+    def __init__(self, test, argv=("-m", "tfcluster.task"), **variables):
+        report, report_end = os.pipe()
+        self._reports = open(report, "rb")
+        test.addCleanup(self._reports.close)
+        self.process = subprocess.Popen(
+            [sys.executable, *argv], cwd=test.bundle, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, pass_fds=[report_end],
+            env=test.environ(TFC_REPORT_FD=str(report_end), TF_CPP_MIN_LOG_LEVEL="2", TFC_LOG_DIR=str(test.dir / "logs"),
+                             **variables))
+        os.close(report_end)
+        test.addCleanup(self.close)
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def wait_line(self, line):
+        for printed in self.process.stdout:
+            if printed.decode().strip() == line:
+                return
+        raise AssertionError(f"never came: {line}\n{self.process.stderr.read().decode()}")
+
+    def result(self):
+        """What the function returned."""
+        lines = [json.loads(line) for line in self._reports.read().splitlines()]
+        _, err = self.process.communicate(timeout=tasks.PATIENCE)
+        assert self.process.returncode == 0 and lines, err.decode()
+        return lines[-1]["value"]
+
+    def status(self):
+        self.process.communicate(timeout=tasks.PATIENCE)
+        return self.process.returncode
+
+
+class TrainingTest(tasks.TaskTest):
+
+    def setUp(self):
+        super().setUp()
+        self.brake = self.dir / "brake"
+        self.checkpoints = self.bundle / "checkpoints"
+
+    def saved(self):
+        """The steps of the checkpoints in the directory; it has nothing else but TensorFlow's state file."""
+        names = os.listdir(self.checkpoints)
+        steps = sorted(int(name[len("ckpt-"):-len(".index")]) for name in names if name.endswith(".index"))
+        expected = {"checkpoint"} | {f"ckpt-{step}{end}" for step in steps for end in (".index", ".data-00000-of-00001")}
+        self.assertEqual(set(names), expected)
+        return steps
+
+    def test_mirrored_workers_resume_from_the_chiefs_checkpoints(self):
+        cluster = Cluster(self, worker=2)
+        for steps, resumed in (4, 0), (6, 4):
+            self.pack(train, steps)
+            workers = [cluster.start(f"worker/{i}") for i in range(2)]
+            for worker in workers:
+                self.assertEqual(worker.result(), {"count": steps, "resumed": resumed, "replicas": 2})
+            self.assertEqual(self.saved(), [steps - 2, steps - 1, steps])
+
+    def test_a_process_alone_survives_kill_and_term_while_it_saves(self):
+        self.pack(train, 3, str(self.brake))
+        self.brake.touch()
+        task = Task(self)
+        task.wait_line("saving 2")
+        task.process.kill()
+        self.assertEqual(task.status(), -signal.SIGKILL)
+
+        task = Task(self)
+        task.wait_line("saving 2")  # it has resumed from 1
+        task.process.terminate()
+        self.brake.unlink()
+        self.assertEqual(task.status(), 128 + signal.SIGTERM)
+        self.assertEqual(self.saved(), [1, 2])
+        self.assertEqual(Task(self).result(), {"count": 3, "resumed": 2, "replicas": 1})
+
+        self.pack(train, 0, evaluator=evaluate)
+        evaluator = Cluster(self, worker=1, evaluator=1).start("evaluator/0")
+        self.assertEqual(evaluator.result(), {
+            "replicas": 1, "count": 3, "step": 3,
+            "error": "evaluator/0 cannot save a checkpoint; those of the tasks that train do"})
+
+    def test_the_chief_of_parameter_servers_trains_on_their_servers(self):
+        self.pack(train_on_servers)
+        cluster = Cluster(self, chief=1, worker=1, ps=1)
+        for name in "worker/0", "ps/0":
+            cluster.start(name, ["-c", SERVER.read_text()])
+        self.assertEqual(cluster.start("chief/0").result(), {"count": 4, "workers": 1})
+        self.assertIn("ckpt-4.index", os.listdir(self.dir / "logs/checkpoints"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
