@@ -65,8 +65,6 @@ def _is_source(name: str) -> bool:
 
 
 def _copy(bundle: str, directory: str) -> None:
-    if not os.path.exists(bundle):
-        raise InvalidError(f'bundle: there is no "{bundle}"')
     if os.path.isdir(bundle):
         shutil.copytree(bundle, directory, symlinks=True, dirs_exist_ok=True)
     elif bundle.endswith(".zip"):

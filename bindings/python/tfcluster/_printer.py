@@ -53,8 +53,8 @@ class Printer:
         elif event.event in ("reconnecting", "reconnected", "lost"):
             self.say(event.text)
         elif event.event == "end":
-            reason = f" ({event.reason})" if event.state == "failed" else ""
-            self.say(f"{event.state}{reason}" + (f": {event.text}" if event.text else ""))
+            reason = f"failed ({event.reason}): {event.text}"
+            self.say({"succeeded": "succeeded", "failed": reason}.get(event.state, event.text))
 
     def flush(self) -> None:
         """Prints what has been collected."""

@@ -63,6 +63,8 @@ def run(program: Program, *, args: Sequence[Any] = (), kwargs: Mapping[str, Any]
         "topology": topology, "stall_s": stall_s, "on_stall": on_stall, "isolation": isolation,
         "placement": placement}
     values = {name: _job_file.job_key(name, value) for name, value in keys.items() if value is not None}
+    if bundle is not None and not os.path.exists(bundle):
+        raise InvalidError(f'bundle: there is no "{os.fspath(bundle)}"')
     _notebook.stop_job_of_before()
     own_client = not isinstance(gateway, Client)
     is_local = gateway is None or isinstance(gateway, Client) and gateway.is_local
@@ -78,7 +80,8 @@ def run(program: Program, *, args: Sequence[Any] = (), kwargs: Mapping[str, Any]
             if callable(evaluator):
                 functions["evaluator"] = (evaluator, tuple(args), kwargs or {})
             facts = {"framework": framework or "tensorflow", "strategy": _strategy(strategy, ps),
-                     "checkpoint_dir": None if checkpoint_dir is None else _path(checkpoint_dir, is_local)}
+                     "checkpoint_dir": None if checkpoint_dir is None else _path(checkpoint_dir, is_local),
+                     "roles": {role: keys.get("count", 1) for role, keys in values["roles"].items()}}
             _function.pack(directory, functions, facts, bundle)
             values.update(argv=[values.get("python", "python3"), "-m", "tfcluster.task"], bundle=directory, reports=True)
             values.setdefault("name", getattr(program, "__name__", "").strip("<>"))

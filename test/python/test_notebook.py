@@ -1,0 +1,94 @@
+"""A notebook, executed without a screen: what its cells show, run again, and interrupted."""
+
+import contextlib
+import os
+import time
+import unittest
+
+try:
+    import nbformat
+    from nbclient import NotebookClient
+except ImportError:
+    nbformat = None
+
+CELL_S = 120
+SLEEPER = "job = tfc.run(['/bin/sh', '-c', 'echo began; sleep 60'], framework='none', name='sleeper')"
+
+
+@unittest.skipIf(nbformat is None, "nbclient is not installed")
+class NotebookTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.notebook = nbformat.v4.new_notebook()
+        self.client = NotebookClient(self.notebook, timeout=CELL_S, kernel_name="python3", allow_errors=True)
+        self.kernel = contextlib.ExitStack()
+        self.kernel.enter_context(self.client.setup_kernel())
+        self.addCleanup(self.kernel.close)
+        self.run_cell("import tfcluster as tfc")
+
+    def begin_cell(self, source: str) -> "nbformat.NotebookNode":
+        cell = nbformat.v4.new_code_cell(source)
+        self.notebook.cells.append(cell)
+        return cell
+
+    def run_cell(self, source: str) -> "nbformat.NotebookNode":
+        cell = self.begin_cell(source)
+        return self.client.execute_cell(cell, len(self.notebook.cells) - 1)
+
+    def text(self, cell: "nbformat.NotebookNode", stream: str) -> str:
+        return "".join(output.text for output in cell.outputs if output.output_type == "stream" and output.name == stream)
+
+    def shown(self, cell: "nbformat.NotebookNode", kind: str) -> str:
+        """The last thing that the cell shows. An update replaces what is shown."""
+        return [output.data[kind] for output in cell.outputs if "data" in output and kind in output.data][-1]
+
+    def test_output_streams_below_the_cell_that_waits(self) -> None:
+        cell = self.run_cell("job = tfc.run(['/bin/sh', '-c', 'echo out; echo err >&2'], framework='none', workers=2)\n"
+                             "job.result()")
+        self.assertEqual(sorted(self.text(cell, "stdout").splitlines()), ["[worker/0] out", "[worker/1] out"])
+        self.assertEqual(sorted(self.text(cell, "stderr").splitlines()),
+                         ["[worker/0] err", "[worker/1] err", "tfcluster: succeeded"])
+
+    def test_the_table_of_a_job_stays_up_to_date(self) -> None:
+        self.run_cell("job = tfc.run(['/bin/sh', '-c', 'sleep 0.5; exit 3'], framework='none', output=False)")
+        table = self.run_cell("job")
+        self.assertIn("<table>", self.shown(table, "text/html"))
+        self.run_cell("job.wait()")
+        self.assertIn("failed: worker/0 exited with 3", self.shown(table, "text/plain"))
+        self.assertIn("worker/0 exited with 3", self.shown(table, "text/html"))
+
+    def test_the_loop_of_the_kernel_drives_a_job(self) -> None:
+        self.run_cell("job = tfc.run(['/bin/sh', '-c', 'sleep 0.3'], framework='none')")
+        cell = self.run_cell("import asyncio\nwhile not job.done(): await asyncio.sleep(0.05)\nprint(job.state)")
+        self.assertEqual(self.text(cell, "stdout"), "succeeded\n")
+
+    def test_a_cell_that_runs_again_stops_its_job_of_before(self) -> None:
+        self.run_cell(SLEEPER)
+        self.run_cell("first = job")
+        again = self.run_cell(SLEEPER)
+        states = self.run_cell("print(first.state, job.done(), first.id)")
+        state, is_done, name = self.text(states, "stdout").split()
+        self.assertEqual((state, is_done), ("stopped", "False"))
+        self.assertIn(f"tfcluster: stopping job {name}, which this cell has started before", self.text(again, "stderr"))
+
+    def test_an_interrupted_cell_leaves_its_job(self) -> None:
+        self.run_cell(SLEEPER)
+        self.run_cell("import os, signal, threading\n"
+                      "threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()")
+        cell = self.run_cell("job.result()")
+        self.assertEqual([output.ename for output in cell.outputs if output.output_type == "error"], ["KeyboardInterrupt"])
+        self.assertIn("goes on in this process; result() follows it again, stop() stops it", self.text(cell, "stderr"))
+        state = self.run_cell("print(job.done()); job.stop(); print(job.state)")
+        self.assertEqual(self.text(state, "stdout").split(), ["False", "stopped"])
+
+    def test_no_process_is_left_when_the_kernel_ends(self) -> None:
+        cell = self.run_cell(SLEEPER + "\nprint(job.describe().tasks[0].pid)")
+        task = int(self.text(cell, "stdout").split()[-1])
+        self.kernel.close()
+        deadline = time.monotonic() + 20
+        while os.path.exists(f"/proc/{task}"):
+            self.assertLess(time.monotonic(), deadline, "the task of an ended kernel still runs")
+            time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    unittest.main()
