@@ -50,7 +50,7 @@ class Printer:
                 self._held = event.text
         elif event.event == "job" and event.state != "stopping":
             self.say(event.text)
-        elif event.event in ("reconnecting", "reconnected", "lost"):
+        elif event.event in ("reconnecting", "reconnected"):
             self.say(event.text)
         elif event.event == "end":
             reason = f"failed ({event.reason}): {event.text}"

@@ -63,7 +63,7 @@ class Subscription:
             values = json.loads(ctypes.string_at(text.value or 0))
         finally:
             library.tfc_free(text)
-        values.setdefault("cursor", _context.text_of(event.contents.cursor))
+        values.update(cursor=_context.text_of(event.contents.cursor), error_code=event.contents.error_code)
         self._on_event(Event.of(values))
 
     def pause(self) -> None:

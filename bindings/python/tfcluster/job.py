@@ -136,7 +136,7 @@ class Job:
             self.state, self.text, self._end = event.state, event.text, event
             _running.discard(self)
         elif event.event == "lost":
-            self._error = Error.of(event.values.get("error_code", 0) or int(_abi.Err.ELOST), event.text, "gateway")
+            self._error = Error.of(event.error_code, event.text, "gateway")
             _running.discard(self)
         elif event.event in ("reconnecting", "reconnected"):
             self.text = event.text
@@ -404,7 +404,7 @@ def job_lines(client: Client, job: str, task: str | None, *, follow: bool, attem
     with Events(client, job, live=True) as events:
         for event in events:
             if event.event == "lost":
-                raise Error.of(event.values.get("error_code", 0) or int(_abi.Err.ELOST), event.text, "gateway")
+                raise Error.of(event.error_code, event.text, "gateway")
             if event.event == "live":
                 is_replayed = True
                 yield from kept

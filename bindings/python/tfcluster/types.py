@@ -169,6 +169,7 @@ class Event:
     error_line: str = ""
     log_tail: tuple[str, ...] = ()
     cursor: str = ""
+    error_code: int = 0
     values: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
