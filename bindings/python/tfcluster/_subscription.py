@@ -159,6 +159,7 @@ class Events:
         return event
 
     def close(self) -> None:
+        """Ends the events."""
         self._is_ended = True
         self._subscription.close()
 

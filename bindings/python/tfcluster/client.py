@@ -141,6 +141,7 @@ class Client:
         self._plain("tfc_gateway_drain", node, timeout=timeout)
 
     def undrain(self, node: str, *, timeout: float | None = None) -> None:
+        """Ends a drain: the node accepts tasks again."""
         self._plain("tfc_gateway_undrain", node, timeout=timeout)
 
     # ---- jobs

@@ -99,6 +99,7 @@ class JobInfo:
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> JobInfo:
+        """The job of a JSON object (tfc_gateway_describe)."""
         tasks = []
         for task in values.get("tasks", ()):
             end = task.get("last_end")
@@ -174,6 +175,7 @@ class Event:
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Event:
+        """The event of a JSON object (tfc_event_json)."""
         return from_json(cls, {**values, "log_tail": tuple(values.get("log_tail", ())), "values": values})
 
 
@@ -195,6 +197,7 @@ class RestartPolicy:
     node_losses_window_s: float | None = None
 
     def to_json(self) -> dict[str, Any]:
+        """The job key `restart`."""
         keys = {"max_restarts": "max", "max_node_losses": "losses", "node_losses_window_s": "losses_window_s"}
         values = {keys.get(name, name): value for name, value in dataclasses.asdict(self).items()}
         return {key: list(value) if isinstance(value, tuple) else value

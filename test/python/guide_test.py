@@ -1,0 +1,53 @@
+"""Runs the examples of doc/guide/python.md: those of a section one after the other, in one namespace."""
+
+import contextlib
+import io
+import os
+import pathlib
+import re
+import unittest
+
+from cluster import Cluster
+
+GUIDE = pathlib.Path(__file__).resolve().parents[2] / "doc/guide/python.md"
+BLOCK = re.compile(r"^```python ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(kind: str) -> list[str]:
+    return [text for found, text in BLOCK.findall(GUIDE.read_text()) if found == kind]
+
+
+def expected(text: str) -> list[str]:
+    """What the comments behind the prints say."""
+    return re.findall(r"^ *print\(.*\) +# (.*)$", text, re.MULTILINE)
+
+
+class GuideTest(unittest.TestCase):
+    def run_blocks(self, texts: list[str], **names: object) -> str:
+        out = io.StringIO()
+        namespace: dict[str, object] = {"__name__": "__main__", **names}
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+            for text in texts:
+                exec(compile(text, str(GUIDE), "exec"), namespace)
+        return out.getvalue()
+
+    def test_the_examples_run_and_print_what_they_say(self) -> None:
+        texts = blocks("")
+        self.assertGreaterEqual(len(texts), 5)
+        printed = self.run_blocks(texts)
+        for text in texts:
+            for line in expected(text):
+                if "of it" not in line and "of its output" not in line:
+                    self.assertIn(line, printed)
+
+    def test_the_client_of_a_cluster(self) -> None:
+        import tfcluster as tfc
+        cluster = Cluster()
+        self.addCleanup(cluster.close)
+        printed = self.run_blocks(blocks("cluster"), tfc=tfc, gateway=cluster.gateway, key=os.fspath(cluster.key))
+        self.assertIn("['a', 'b', 'c']", printed)
+        self.assertIn("['hello']", printed)
+
+
+if __name__ == "__main__":
+    unittest.main()
