@@ -1,0 +1,158 @@
+"""TensorFlowOnSpark's TFCluster, without Spark: run(None, map_fun, args, num_executors, ...)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .errors import DeadlineError, InvalidError, JobError
+from .TFNode import NO_FEED, TFNodeContext
+
+if TYPE_CHECKING:
+    from ._task_context import TaskContext
+    from .job import Job, TaskRow
+
+MapFun = Callable[[Any, TFNodeContext], Any]
+
+
+class InputMode:
+    """Where the data of a map_fun come from."""
+
+    TENSORFLOW = 0  # map_fun reads them
+    SPARK = 1  # the driver feeds them
+
+
+def run(sc: None, map_fun: MapFun, tf_args: Any, num_executors: int, num_ps: int = 0, tensorboard: bool = False,
+        input_mode: int = InputMode.TENSORFLOW, log_dir: str | os.PathLike[str] | None = None,
+        driver_ps_nodes: bool = False, master_node: str | None = None, reservation_timeout: float = 600,
+        queues: Sequence[str] = ("input", "output", "error"), eval_node: bool = False, release_port: bool = True, *,
+        default_fs: str = "file://", **options: Any) -> TFCluster:
+    """Starts a cluster of `num_executors` tasks that call map_fun(tf_args, ctx), and returns when all of them run.
+
+    `sc` is None: there is no Spark. Of the tasks, `num_ps` are parameter servers, one is the chief if `master_node` is
+    "chief" or "master", one is the evaluator with `eval_node`, and the others are workers. With parameter servers,
+    the library runs TensorFlow's server in them and in the workers, and the chief calls map_fun, with
+    ctx.task.strategy(); there is one in any case.
+
+    `tensorboard` adds a TensorBoard that shows `log_dir` (tensorboard_0). `reservation_timeout` bounds, in seconds, how
+    long the cluster waits for nodes and ports. `driver_ps_nodes`, `queues` and `release_port` change nothing. The
+    options, such as gateway, python and bundle, are those of tfcluster.run.
+
+    Raises InvalidError for a cluster that cannot be, and JobError if it does not start.
+    """
+    from ._run import run as run_job
+
+    if sc is not None:
+        raise InvalidError("sc: there is no Spark here; pass None")
+    if input_mode != InputMode.TENSORFLOW:
+        raise NotImplementedError(NO_FEED)
+    if master_node not in (None, "chief", "master"):
+        raise InvalidError(f'master_node: TensorFlow knows no task type "{master_node}"; pass "chief"')
+    counts = {"ps": num_ps, "chief": int(master_node is not None or num_ps > 0), "evaluator": int(bool(eval_node))}
+    counts["worker"] = num_executors - sum(counts.values())
+    if num_ps < 0 or counts["worker"] < (1 if num_ps or not counts["chief"] else 0):
+        others = ", ".join(f"{count} {name}" for name, count in counts.items() if count > 0 and name != "worker")
+        raise InvalidError(f"num_executors: {num_executors} tasks are too few for at least one worker"
+                           + (f" besides {others}" if others else ""))
+    counts = {name: count for name, count in counts.items() if count > 0}
+    if isinstance(tf_args, tuple):
+        tf_args = list(tf_args)
+    roles = dict(options.pop("roles", {}))
+    for name, count in counts.items():
+        roles[name] = {**roles.get(name, {}), "count": count}
+    job = run_job(_call_map_fun, args=(map_fun, tf_args, counts, default_fs), roles=roles,
+                  tensorboard=(log_dir or "tensorboard_0") if tensorboard else None,
+                  **{"name": getattr(map_fun, "__name__", "").strip("<>") or None,
+                     "pending_deadline_s": reservation_timeout, **options})
+    cluster = TFCluster(job, counts)
+    cluster._await_tasks()
+    return cluster
+
+
+class TFCluster:
+    """A cluster under way. `run` makes one; `job` is the `Job` behind it."""
+
+    def __init__(self, job: Job, counts: dict[str, int]) -> None:
+        self.job = job
+        self._counts = counts
+
+    @property
+    def cluster_info(self) -> list[dict[str, Any]]:
+        """A dict for each task: executor_id, host, job_name, task_index, port, tb_pid and tb_port."""
+        board = self.job.tasks.get("tensorboard/0")
+        shows_board = "worker/0" if "worker" in self._counts else "chief/0"
+        info = []
+        for executor_id, name in enumerate(_names(self._counts)):
+            job_name, _, index = name.partition("/")
+            host, port = _host_and_port(self.job.tasks.get(name))
+            has_board = board is not None and name == shows_board
+            info.append({"executor_id": executor_id, "host": host, "job_name": job_name, "task_index": int(index),
+                         "port": port, "tb_pid": board.pid if board and has_board else 0,
+                         "tb_port": _host_and_port(board)[1] if has_board else 0})
+        return info
+
+    def tensorboard_url(self) -> str | None:
+        """The address of TensorBoard, which listens there some seconds later; None without one."""
+        board = self.job.tasks.get("tensorboard/0")
+        return f"http://{board.address}" if board is not None and board.address else None
+
+    def train(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(NO_FEED)
+
+    def inference(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(NO_FEED)
+
+    def shutdown(self, ssc: None = None, grace_secs: float = 0, timeout: float = 259200) -> None:
+        """Waits until map_fun has returned in all tasks that train, and ends the cluster. A second call does nothing.
+
+        Raises TaskFailed if a task failed, with the first cause, and DeadlineError, after it has stopped the job, if
+        map_fun has not returned within `timeout` seconds (-1: no limit). `grace_secs` changes nothing: errors
+        cannot come too late, because the job ends with its tasks.
+        """
+        if ssc is not None:
+            raise NotImplementedError(NO_FEED)
+        try:
+            self.job.result(None if timeout < 0 else timeout)
+        except DeadlineError:
+            if not self.job.done():
+                self.job.stop()
+            raise
+        finally:
+            if self.job.done():
+                self.job.close()
+
+    def _await_tasks(self) -> None:
+        """Until all tasks run, or the job has ended; map_fun may have returned by then."""
+        names = _names(self._counts)
+
+        def have_started() -> bool:
+            rows = [self.job.tasks.get(name) for name in names]
+            return self.job.done() or all(row is not None and row.attempt and row.pid for row in rows)
+
+        self.job.client._context.wait(have_started)
+        failure = self.job.exception() if self.job.done() else None
+        if isinstance(failure, JobError) and not any(row.pid for row in self.job.tasks.values()):
+            self.job.close()
+            raise failure
+
+
+def _names(counts: dict[str, int]) -> list[str]:
+    """The tasks in the order of their executor ids."""
+    return [f"{role}/{index}" for role in ("ps", "chief", "evaluator", "worker") for index in range(counts.get(role, 0))]
+
+
+def _host_and_port(row: TaskRow | None) -> tuple[str, int]:
+    if row is None or not row.address:
+        return "", 0
+    host, _, port = row.address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _call_map_fun(task: TaskContext, map_fun: MapFun, tf_args: Any, counts: dict[str, int], default_fs: str) -> Any:
+    """What a task of the cluster runs."""
+    if isinstance(tf_args, list):
+        sys.argv = tf_args
+    num_workers = counts.get("chief", 0) + counts.get("worker", 0)
+    return map_fun(tf_args, TFNodeContext(task, _names(counts).index(task.name), num_workers, default_fs))

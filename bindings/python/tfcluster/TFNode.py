@@ -1,0 +1,67 @@
+"""TensorFlowOnSpark's TFNode: the ctx of a map_fun, and its paths."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from typing import Any
+
+from ._task_context import TaskContext
+
+# https://hadoop.apache.org/docs/r3.0.0/hadoop-project-dist/hadoop-common/filesystem/index.html
+_HADOOP_SCHEMES = ("adl", "file", "hdfs", "oss", "s3", "s3a", "s3n", "swift", "viewfs", "wasb")
+NO_FEED = ("InputMode.SPARK needs the feed of data from the driver, which this version does not have; use "
+           "InputMode.TENSORFLOW, and read the data in map_fun, for instance with tf.data")
+
+
+class TFNodeContext:
+    """The ctx that a map_fun gets: TensorFlowOnSpark's fields. `task` is the `TaskContext` of the same task, with
+    `strategy`, `checkpoints` and `report`."""
+
+    def __init__(self, task: TaskContext, executor_id: int, num_workers: int, default_fs: str) -> None:
+        self.task = task
+        self.executor_id = executor_id
+        self.worker_num = executor_id
+        self.job_name = task.task_type
+        self.task_index = task.task_index
+        self.num_workers = num_workers
+        self.cluster_spec = task.cluster_spec
+        self.defaultFS = default_fs
+        self.working_dir = os.getcwd()
+        self.user_name = getpass.getuser()
+
+    def absolute_path(self, path: str) -> str:
+        """See `hdfs_path`."""
+        return hdfs_path(self, path)
+
+    def release_port(self) -> None:
+        """Does nothing. The library keeps the port from other programs until the task has ended, and TensorFlow
+        can bind it nevertheless."""
+
+    def get_data_feed(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(NO_FEED)
+
+
+def hdfs_path(ctx: Any, path: str) -> str:
+    """A path with the scheme of its file system, for TensorFlow.
+
+    A path with one of Hadoop's schemes stays as it is. An absolute path is one of ctx.defaultFS. A relative path starts
+    at the user's directory of HDFS, or at ctx.working_dir for "file://".
+    """
+    default_fs: str = ctx.defaultFS
+    if path.partition("://")[0] in _HADOOP_SCHEMES and "://" in path:
+        return path
+    if path.startswith("/"):
+        return default_fs + path
+    if default_fs.startswith(("hdfs://", "viewfs://")):
+        return f"{default_fs}/user/{getpass.getuser()}/{path}"
+    if default_fs.startswith("file://"):
+        return f"{default_fs}{ctx.working_dir}/{path}"
+    return f"{default_fs}/{path}"
+
+
+class DataFeed:
+    """InputMode.SPARK's side of a task."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(NO_FEED)
