@@ -1,0 +1,169 @@
+"""What travels with a function, what must not, and how the keywords of `run` become a job file."""
+
+import inspect
+import io
+import os
+import pathlib
+import sys
+import tempfile
+import textwrap
+import threading
+import unittest
+from unittest import mock
+
+import tfcluster as tfc
+from tfcluster import _job_file
+from tfcluster._run import run
+
+LOCK = threading.Lock()
+OPTIONS = {"framework": "none", "output": False}
+
+
+def uses_lock(ctx: object) -> None:
+    with LOCK:
+        pass
+
+
+def calls_uses_lock(ctx: object) -> None:
+    uses_lock(ctx)
+
+
+class CapturedTest(unittest.TestCase):
+    def refuse(self, function: object, text: str, **options: object) -> None:
+        with self.assertRaises(tfc.InvalidError) as caught:
+            tfc.run(function, **{**OPTIONS, **options})  # type: ignore[arg-type]
+        self.assertIn(text, str(caught.exception))
+
+    def test_a_global_lock_is_named(self) -> None:
+        self.refuse(uses_lock, "uses_lock uses LOCK, a lock")
+
+    def test_a_lock_of_a_function_that_it_calls_is_named(self) -> None:
+        self.refuse(calls_uses_lock, "uses_lock uses LOCK, a lock")
+
+    def test_a_captured_thread_file_and_socket_are_named(self) -> None:
+        thread, file = threading.Thread(), io.BytesIO()
+        self.refuse(lambda ctx: thread, "uses thread, a thread")
+        self.refuse(lambda ctx: file, "uses file, an open file")
+
+    def test_a_lock_inside_an_argument_is_named(self) -> None:
+        self.refuse(lambda ctx, settings: None, "args[0]", args=[{"a": [threading.Lock()]}])
+        self.refuse(lambda ctx, settings=None: None, "kwargs['settings']", kwargs={"settings": threading.Lock()})
+
+    def test_a_secret_of_the_environment_is_named_and_not_shown(self) -> None:
+        with mock.patch.dict(os.environ, {"SOME_API_TOKEN": "0123456789abcdef"}):
+            token = os.environ["SOME_API_TOKEN"]
+            with self.assertRaises(tfc.InvalidError) as caught:
+                tfc.run(lambda ctx: token, **OPTIONS)
+        self.assertIn('secret_env=["SOME_API_TOKEN"]', str(caught.exception))
+        self.assertNotIn("0123456789abcdef", str(caught.exception))
+
+    def test_what_cannot_be_pickled_is_named(self) -> None:
+        generator = (number for number in range(3))
+        self.refuse(lambda ctx: generator, "uses generator, a generator that cannot be pickled")
+
+    def test_nothing_is_left_of_a_refused_function(self) -> None:
+        before = sorted(os.listdir(tempfile.gettempdir()))
+        self.refuse(uses_lock, "a lock")
+        self.assertEqual([name for name in sorted(os.listdir(tempfile.gettempdir()))
+                          if name.startswith("tfcluster-") and name not in before], [])
+
+
+class KeywordsTest(unittest.TestCase):
+    # Keywords that are no keys of a job file, and the key that is `program`.
+    SHORTCUTS = {"program", "args", "kwargs", "workers", "chief", "ps", "evaluator", "tensorboard", "gpus", "memory", "cpus",
+                 "checkpoint_dir", "gateway", "key", "output", "submit_timeout"}
+
+    def test_each_key_of_a_job_file_is_a_keyword(self) -> None:
+        keywords = set(inspect.signature(run).parameters) - self.SHORTCUTS
+        self.assertEqual(keywords, set(_job_file.defaults()) - {"argv", "reports"})
+
+    def test_a_restart_policy_has_each_key_of_restart(self) -> None:
+        policy = tfc.RestartPolicy(3, 600, "retryable", "auto", (0, 30), 100, 86400)
+        self.assertEqual(policy.to_json(), _job_file.defaults()["restart"])
+
+
+class BundleTest(unittest.TestCase):
+    def test_a_module_that_is_not_installed_travels_by_value(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            pathlib.Path(directory, "only_here.py").write_text("def double(number):\n    return 2 * number\n")
+            script = textwrap.dedent(f"""
+                import os, sys
+                sys.path.insert(0, {directory!r})
+                import only_here
+                import tfcluster as tfc
+                def train(ctx):
+                    return only_here.double(21)
+                os.chdir("/")
+                del sys.path[0]
+                with tfc.run(train, framework="none", output=False) as job:
+                    print(job.result(timeout=60))
+            """)
+            path = pathlib.Path(directory, "script.py")
+            path.write_text(script)
+            import subprocess
+            out = subprocess.run([sys.executable, path], check=True, capture_output=True, text=True, timeout=60).stdout
+        self.assertEqual(out, "42\n")
+
+    def test_a_directory_travels_with_the_function(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            pathlib.Path(directory, "vocabulary.txt").write_text("word\n")
+
+            def read(ctx: object) -> str:
+                import tfcluster
+                return (pathlib.Path(tfcluster.__file__).parent.parent / "vocabulary.txt").read_text()
+
+            with tfc.run(read, bundle=directory, **OPTIONS) as job:
+                self.assertEqual(job.result(timeout=60), "word\n")
+
+
+class ResultTest(unittest.TestCase):
+    def test_the_value_of_the_chief_is_the_result(self) -> None:
+        def train(ctx: tfc.TaskContext, factor: int, offset: int = 0) -> dict[str, object]:
+            ctx.report({"loss": 0.5}, step=7)
+            return {"task": ctx.task_type, "value": factor * 2 + offset, "rank": ctx.rank, "size": ctx.world_size}
+
+        with tfc.run(train, args=(3,), kwargs={"offset": 1}, workers=2, chief=True, strategy="none", **{
+                **OPTIONS, "framework": "tensorflow"}) as job:
+            self.assertEqual(job.result(timeout=60), {"task": "chief", "value": 7, "rank": 0, "size": 3})
+            self.assertEqual(job.metrics["worker/1"], {"loss": 0.5})
+            self.assertEqual(job.tasks["worker/1"].step, 7)
+
+    def test_a_large_result_arrives_whole(self) -> None:
+        with tfc.run(lambda ctx: "x" * 1_000_000, **OPTIONS) as job:
+            self.assertEqual(job.result(timeout=60), "x" * 1_000_000)
+
+    def test_an_exception_in_one_worker_is_the_failure(self) -> None:
+        def train(ctx: tfc.TaskContext) -> None:
+            if ctx.task_index == 1:
+                raise LookupError("no shard 1")
+            import time
+            time.sleep(60)
+
+        with tfc.run(train, workers=2, **OPTIONS) as job:
+            failure = job.exception(timeout=60)
+        assert isinstance(failure, tfc.TaskFailed)
+        self.assertEqual((failure.task, failure.exit_status, failure.exception), ("worker/1", 1, "LookupError"))
+        self.assertIn("raise LookupError", failure.traceback)
+        self.assertIn("LookupError: no shard 1", str(failure))
+        self.assertNotIn("tfcluster/task.py", failure.traceback)
+
+    def test_a_result_that_json_cannot_have_is_named(self) -> None:
+        with tfc.run(lambda ctx: {"model": object()}, **OPTIONS) as job:
+            failure = job.exception(timeout=60)
+        self.assertIn('result["model"]', str(failure))
+
+    def test_the_result_of_a_restarted_task_is_that_of_its_last_attempt(self) -> None:
+        def train(ctx: tfc.TaskContext) -> int:
+            import os
+            import signal
+            if ctx.attempt == 1:
+                ctx.report({"loss": 9.0})
+                os.kill(os.getpid(), signal.SIGKILL)
+            return ctx.attempt
+
+        with tfc.run(train, **OPTIONS) as job:
+            self.assertEqual(job.result(timeout=60), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
