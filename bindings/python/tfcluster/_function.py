@@ -21,6 +21,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from . import _sources
 from .errors import InvalidError
 
 SECRET_WORDS = ("SECRET", "TOKEN", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY")
@@ -45,12 +46,14 @@ def pack(directory: str, functions: Mapping[str, tuple[Callable[..., Any], tuple
     os.mkdir(inside)
     try:
         with open(os.path.join(inside, "function.pickle"), "wb") as file:
-            _dump(cloudpickle, {name: (function, tuple(args), dict(kwargs))
-                                for name, (function, args, kwargs) in functions.items()}, file)
+            sources = _dump(cloudpickle, {name: (function, tuple(args), dict(kwargs))
+                                          for name, (function, args, kwargs) in functions.items()}, file)
     except Exception as failure:
         raise InvalidError(_explain(cloudpickle, functions, failure)) from failure
     with open(os.path.join(inside, "function.json"), "w", encoding="utf-8") as file:
         json.dump({"python": python_version(), **facts}, file)
+    with open(os.path.join(inside, "sources.json"), "w", encoding="utf-8") as file:
+        json.dump(sources, file)
     for package in (os.path.dirname(os.path.abspath(__file__)), os.path.dirname(cloudpickle.__file__)):
         shutil.copytree(package, os.path.join(directory, os.path.basename(package)),
                         ignore=lambda _, names: [name for name in names if not _is_source(name)])
@@ -78,15 +81,16 @@ def _copy(bundle: str, directory: str) -> None:
 
 # ---- modules that only this machine has
 
-def _dump(cloudpickle: Any, value: Any, file: io.BufferedWriter) -> None:
-    """Pickles by value what comes from a module that is not installed: the tasks do not have it."""
+def _dump(cloudpickle: Any, value: Any, file: io.IOBase) -> dict[str, str]:
+    """Pickles by value what comes from a module that is not installed: the tasks do not have it. Returns the source
+    text of what was pickled so, see `_sources.dump`."""
     modules = [module for module in tuple(sys.modules.values()) if _is_local(module)]
     registered = [module for module in modules
                   if module.__name__ not in cloudpickle.list_registry_pickle_by_value()]
     for module in registered:
         cloudpickle.register_pickle_by_value(module)
     try:
-        cloudpickle.dump(value, file)
+        return _sources.dump(cloudpickle, value, file)
     finally:
         for module in registered:
             cloudpickle.unregister_pickle_by_value(module)
@@ -192,7 +196,7 @@ def _explain(cloudpickle: Any, functions: Mapping[str, Any], failure: Exception)
         for name, value in [*_captured(function), *((f"args[{i}]", value) for i, value in enumerate(args)),
                             *((f"kwargs[{key!r}]", value) for key, value in kwargs.items())]:
             try:
-                _dump(cloudpickle, value, io.BytesIO())  # type: ignore[arg-type]
+                _dump(cloudpickle, value, io.BytesIO())
             except Exception as cause:
                 return (f"{label} uses {name}, a {type(value).__name__} that cannot be pickled: {cause}; "
                         "create it in the function")
