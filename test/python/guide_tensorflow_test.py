@@ -1,0 +1,45 @@
+"""Runs the examples of doc/guide/python.md that need TensorFlow."""
+
+import contextlib
+import importlib.util
+import io
+import linecache
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+
+from guide_test import blocks, expected
+
+if not importlib.util.find_spec("tensorflow"):
+    print(f"{sys.executable} lacks tensorflow (meson option tf_python)")
+    sys.exit(77)
+
+
+class GuideTest(unittest.TestCase):
+
+    def test_the_examples_train_and_print_what_they_say(self):
+        directory = tempfile.mkdtemp(prefix="tfc-guide-")
+        self.addCleanup(shutil.rmtree, directory)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(directory)
+        texts = blocks("tensorflow")
+        self.assertEqual(len(texts), 1)
+        for text in texts:
+            # As in a cell of a notebook: AutoGraph reads the source of functions.
+            name = "<example of the guide>"
+            linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+            out, err = io.StringIO(), io.StringIO()
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                exec(compile(text, name, "exec"), {"__name__": "__main__"})
+            self.assertEqual(len(expected(text)), 2)
+            for line in expected(text):
+                self.assertIn(line, out.getvalue(), err.getvalue())
+            self.assertNotIn("AutoGraph could not", err.getvalue())
+        self.assertEqual(sorted(name for name in os.listdir("checkpoints") if name.endswith(".index")),
+                         ["ckpt-10.index", "ckpt-20.index", "ckpt-30.index"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
