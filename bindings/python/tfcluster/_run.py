@@ -74,31 +74,26 @@ def run(program: Program, *, args: Sequence[Any] = (), kwargs: Mapping[str, Any]
     is_function = callable(program)
     values["roles"] = _roles(workers, chief, ps, evaluator, tensorboard, roles,
                              {"gpus": gpus, "memory": memory, "cpus": cpus}, is_function)
-    with tempfile.TemporaryDirectory(prefix="tfcluster-") as directory:
-        if is_function:
-            functions = {"train": (program, tuple(args), kwargs or {})}
-            if callable(evaluator):
-                functions["evaluator"] = (evaluator, tuple(args), kwargs or {})
-            facts = {"framework": framework or "tensorflow", "strategy": _strategy(strategy, ps),
-                     "checkpoint_dir": None if checkpoint_dir is None else _path(checkpoint_dir, is_local),
-                     "roles": {role: keys.get("count", 1) for role, keys in values["roles"].items()}}
-            _function.pack(directory, functions, facts, bundle)
-            values.update(argv=[values.get("python", "python3"), "-m", "tfcluster.task"], bundle=directory, reports=True)
-            values.setdefault("name", getattr(program, "__name__", "").strip("<>"))
+    directory = tempfile.TemporaryDirectory(prefix="tfcluster-") if is_function else None
+    try:
+        if directory is not None:
+            values.update(_function_keys(program, args, kwargs, evaluator, values, bundle, checkpoint_dir, is_local,
+                                         directory.name))
         else:
-            if kwargs:
-                raise InvalidError("kwargs: only a function has keyword arguments; put them into args")
-            if callable(evaluator):
-                raise InvalidError("evaluator: a function, although the program is none; pass True")
-            values["argv"] = _argv(program, args, values.get("python", "python3"))
+            values["argv"] = _argv(program, args, kwargs, evaluator, values.get("python", "python3"))
         with _job_file.parsed(values, os.getcwd()) as definition:
             client = gateway if isinstance(gateway, Client) else _client(gateway, key)
             try:
-                job = Job._submit(client, definition, output=output, is_own_client=own_client, timeout=submit_timeout)
+                job = Job._submit(client, definition, bundle=directory, output=output, is_own_client=own_client,
+                                  timeout=submit_timeout)
             except BaseException:
                 if own_client:
                     client.close()
                 raise
+    except BaseException:
+        if directory is not None:
+            directory.cleanup()
+        raise
     _notebook.remember_job(job)
     return job
 
@@ -116,23 +111,43 @@ def attach(job: str, *, gateway: str | Client, key: str | os.PathLike[str] | Non
         raise
 
 
+def _function_keys(program: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, evaluator: Any,
+                   values: Mapping[str, Any], bundle: str | os.PathLike[str] | None,
+                   checkpoint_dir: str | os.PathLike[str] | None, is_local: bool, directory: str) -> dict[str, Any]:
+    """Packs the function into `directory`; returns the keys of its job."""
+    functions = {"train": (program, tuple(args), kwargs or {})}
+    if callable(evaluator):
+        functions["evaluator"] = (evaluator, tuple(args), kwargs or {})
+    roles = {role: keys.get("count", 1) for role, keys in values["roles"].items()}
+    facts = {"framework": values.get("framework", "tensorflow"), "strategy": _strategy(values.get("strategy"), roles),
+             "checkpoint_dir": None if checkpoint_dir is None else _path(checkpoint_dir, is_local), "roles": roles}
+    _function.pack(directory, functions, facts, bundle)
+    return {"argv": [values.get("python", "python3"), "-m", "tfcluster.task"], "bundle": directory, "reports": True,
+            "name": values.get("name", getattr(program, "__name__", "").strip("<>"))}
+
+
 def _client(gateway: str | None, key: str | os.PathLike[str] | None) -> Client:
     if gateway is None:
         return Client(node={})
     return connect(gateway, key=key)
 
 
-def _strategy(strategy: str | None, ps: int) -> str:
+def _strategy(strategy: str | None, roles: Mapping[str, int]) -> str:
     if strategy not in (None, "auto"):
         return str(strategy)
-    return "parameter_server" if ps else "multi_worker_mirrored"
+    return "parameter_server" if roles.get("ps") else "multi_worker_mirrored"
 
 
 def _path(path: str | os.PathLike[str], is_local: bool) -> str:
     return os.path.abspath(path) if is_local else os.fspath(path)
 
 
-def _argv(program: Any, args: Sequence[Any], python: str) -> list[str]:
+def _argv(program: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, evaluator: Any,
+          python: str) -> list[str]:
+    if kwargs:
+        raise InvalidError("kwargs: only a function has keyword arguments; put them into args")
+    if callable(evaluator):
+        raise InvalidError("evaluator: a function, although the program is none; pass True")
     if isinstance(program, (str, os.PathLike)):
         script = os.fspath(program)
         if not script.endswith(".py"):

@@ -11,6 +11,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from . import _abi
@@ -65,13 +66,15 @@ class Job:
         self._pieces: dict[tuple[str, int], str] = {}  # of reports that are longer than an event
         self._reports: dict[str, dict[str, dict[str, Any]]] = {}  # by task and kind
         self._subscription: Subscription | None = None
+        self._bundle: TemporaryDirectory[str] | None = None  # a node in this process reads it at each start
 
     # ---- how a job begins
 
     @classmethod
-    def _submit(cls, client: Client, definition: Any, *, output: bool, is_own_client: bool,
-                timeout: float | None = None) -> Job:
+    def _submit(cls, client: Client, definition: Any, *, bundle: TemporaryDirectory[str] | None, output: bool,
+                is_own_client: bool, timeout: float | None = None) -> Job:
         job = cls(client, output, is_own_client)
+        job._bundle = bundle
         job._begin(None, definition, None)
         client._context.wait(lambda: bool(job.id) or job._error is not None, timeout)
         if job._error is not None:
@@ -84,6 +87,8 @@ class Job:
             _running.add(job)
             atexit.unregister(_end_all)
             atexit.register(_end_all)  # the last one registered runs first, before clients are closed
+        else:
+            job._remove_bundle()  # the cluster has its own copy
         return job
 
     @classmethod
@@ -109,7 +114,13 @@ class Job:
         flush = [self._printer.flush] if self._printer is not None else []
         return [*flush, self._table.update]
 
+    def _remove_bundle(self) -> None:
+        if self._bundle is not None:
+            self._bundle.cleanup()
+            self._bundle = None
+
     def _detach(self) -> None:
+        self._remove_bundle()
         if self._subscription is not None:
             self._subscription.close()
             self._subscription = None
@@ -134,6 +145,7 @@ class Job:
             self._on_report(event)
         elif event.event == "end":
             self.state, self.text, self._end = event.state, event.text, event
+            self._remove_bundle()
             _running.discard(self)
         elif event.event == "lost":
             self._error = Error.of(event.error_code, event.text, "gateway")
@@ -234,7 +246,7 @@ class Job:
 
     def _value(self) -> Any:
         decided = self._end.decided_by if self._end is not None else ""
-        for task in (decided, "driver/0", "chief/0", "worker/0"):
+        for task in ("driver/0", "chief/0", "worker/0", decided):
             report = self._reports.get(task, {}).get("result")
             if report is not None:
                 return _decode(report)
