@@ -3,14 +3,13 @@
 import contextlib
 import importlib.util
 import io
-import linecache
 import os
 import shutil
 import sys
 import tempfile
 import unittest
 
-from guide_test import blocks, expected
+from guide_test import GUIDE, blocks, expected
 
 if not importlib.util.find_spec("tensorflow"):
     print(f"{sys.executable} lacks tensorflow (meson option tf_python)")
@@ -27,12 +26,9 @@ class GuideTest(unittest.TestCase):
         texts = blocks("tensorflow")
         self.assertEqual(len(texts), 1)
         for text in texts:
-            # As in a cell of a notebook: AutoGraph reads the source of functions.
-            name = "<example of the guide>"
-            linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
             out, err = io.StringIO(), io.StringIO()
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                exec(compile(text, name, "exec"), {"__name__": "__main__"})
+                exec(compile(text, str(GUIDE), "exec"), {"__name__": "__main__"})
             self.assertEqual(len(expected(text)), 2)
             for line in expected(text):
                 self.assertIn(line, out.getvalue(), err.getvalue())
