@@ -12,6 +12,8 @@
 #                               which is removed when the script ends
 #   tfc_need_packages NAME...   installs the Debian packages that are missing (root or sudo)
 #   tfc_venv                    makes the Python environment; sets TFC_PYTHON
+#   tfc_python_tests            adds what only the tests of the Python package need to the environment that
+#                               tfc_venv made
 #   tfc_frameworks              makes one with JAX and installs PyTorch, for the tests alone; sets
 #                               TFC_JAX_PYTHON and TFC_TORCH_PYTHON
 #   tfc_noise                   makes one with other implementations of Noise and msgpack, for the tests
@@ -32,8 +34,10 @@ TFC_PYTHON_PACKAGES=(python3 python3-venv ca-certificates)
 
 # The versions the tests were written against. tf_keras asks for the large "tensorflow"; it is the
 # same module as tensorflow-cpu, so its dependencies are left out.
-TFC_PINS=(tensorflow-cpu==2.21.0 tensorboard==2.21.0 scikit-learn==1.9.1 numpy==2.4.6)
+TFC_PINS=(tensorflow-cpu==2.21.0 tensorboard==2.21.0 scikit-learn==1.9.1 numpy==2.4.6 cloudpickle==3.1.3)
 TFC_PINS_ALONE=(tf_keras==2.21.0)
+
+TFC_PYTHON_TEST_PINS=(nbclient==0.11.0 ipykernel==7.4.0 pyarrow==26.0.1)
 
 # PyTorch comes from Debian, for its CPU alone: 0.6 GB against 5 of the wheel and its CUDA.
 TFC_JAX_PINS=(jax==0.10.2 jaxlib==0.10.2 numpy==2.4.6)
@@ -188,6 +192,17 @@ tfc_venv() {
 		tfc_say "no Python environment in $dir: unset TFC_VENV to have one made"
 		return 1
 	fi
+}
+
+tfc_add_python_tests() {
+	"$1/bin/pip" install --disable-pip-version-check "${TFC_PYTHON_TEST_PINS[@]}" && touch "$1/complete-for-tests"
+}
+
+# An environment that somebody else made (TFC_VENV) stays as it is; tests that lack a module are skipped.
+tfc_python_tests() {
+	local dir=${TFC_PYTHON%/bin/python}
+	[ -n "${TFC_VENV:-}" ] || [ -e "$dir/complete-for-tests" ] ||
+		tfc_step "install ${TFC_PYTHON_TEST_PINS[*]} (about 0.2 GB)" tfc_await tfc_add_python_tests "$dir"
 }
 
 tfc_frameworks() {
