@@ -76,7 +76,12 @@ class Job:
         job = cls(client, output, is_own_client)
         job._bundle = bundle
         job._begin(None, definition, None)
-        client._context.wait(lambda: bool(job.id) or job._error is not None, timeout)
+        try:
+            client._context.wait(lambda: bool(job.id) or job._error is not None, timeout)
+        except KeyboardInterrupt:
+            if job.id:
+                job._on_interrupt(has_handle=False)
+            raise
         if job._error is not None:
             job._detach()
             raise job._error
@@ -327,14 +332,15 @@ class Job:
     def _say(self, text: str) -> None:
         print(f"tfcluster: {text}", file=sys.stderr, flush=True)
 
-    def _on_interrupt(self) -> None:
-        """After Ctrl-C, or an interrupted cell: a script's own job ends, everything else goes on."""
+    def _on_interrupt(self, has_handle: bool = True) -> None:
+        """After Ctrl-C, or an interrupted cell: a job of this process ends, unless a person at a prompt has a
+        handle of it; everything else goes on."""
         if self.done():
             return
         if not self.client.is_local:
             self._say(f'detached; job {self.id} goes on; tfcluster.attach("{self.id}", '
                       f'gateway="{self.client.gateway_address}") follows it again')
-        elif _is_interactive():
+        elif has_handle and _is_interactive():
             self._say(f"job {self.id} goes on in this process; result() follows it again, stop() stops it")
         else:
             self._end_with_program(INTERRUPT_S)
