@@ -37,7 +37,7 @@ def train(ctx, steps, batch):
             with tf.GradientTape() as tape:
                 loss = tf.reduce_sum(digits.loss_of(model(x, training=True), y)) / batch
             gradients = tape.gradient(loss, model.trainable_variables)
-            optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
             return loss
         return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(replica_step, args=(x, y)), axis=None)
 

@@ -2,21 +2,19 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 import unittest
 
 import tasks
 
-from tfcluster._bundle import Settings
+from tfcluster._bundle import NO_SETTINGS, Settings
 from tfcluster._task_context import TaskContext
 
 HOSTS = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "evaluator": ["d:1"], "ps": ["e:1"]}
 
 
-def facts(task, roles="", settings=Settings(), **variables):
+def facts(task, roles="", settings=NO_SETTINGS, **variables):
     """The context of a task of a cluster with these roles, as the library describes it."""
     task_type, index = task.split("/")
     environ = {"TFC_JOB": "6ad0", "TFC_TASK_TYPE": task_type, "TFC_TASK_INDEX": index, "TFC_ATTEMPT": "2",

@@ -20,7 +20,7 @@ except ImportError:
 
 
 sys.path.insert(0, str(PACKAGE.parent))
-from tfcluster import _sources
+from tfcluster import _sources  # noqa: E402
 
 
 class Ended:

@@ -7,7 +7,6 @@ import os
 import pathlib
 import shutil
 import signal
-import sys
 import tempfile
 import unittest
 
@@ -193,7 +192,7 @@ class PathTest(unittest.TestCase):
             "foo/bar": (f"file://{cwd}/foo/bar", f"hdfs:///user/{user}/foo/bar", f"viewfs:///user/{user}/foo/bar"),
         }
         for path, results in expected.items():
-            for scheme, result in zip(schemes, results):
+            for scheme, result in zip(schemes, results, strict=True):
                 with self.subTest(path=path, scheme=scheme):
                     ctx = argparse.Namespace(defaultFS=scheme, working_dir=cwd)
                     self.assertEqual(TFNode.hdfs_path(ctx, path), result)

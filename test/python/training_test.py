@@ -3,12 +3,10 @@
 import importlib.util
 import json
 import os
-import pathlib
 import signal
 import socket
 import subprocess
 import sys
-import time
 import unittest
 
 import tasks
@@ -65,6 +63,13 @@ def train(ctx, steps, brake=None):
 def train_on_servers(ctx):
     import tensorflow as tf
 
+    import tfcluster
+
+    resolver = tfcluster.ClusterResolver()
+    assert isinstance(resolver, tf.distribute.cluster_resolver.ClusterResolver)
+    assert resolver.cluster_spec().as_dict() == ctx.cluster_spec
+    assert (resolver.task_type, resolver.task_id, resolver.rpc_layer) == (None, None, "grpc")
+    assert resolver.master("ps", 0) == "grpc://" + ctx.cluster_spec["ps"][0]
     strategy = ctx.strategy(variable_partitioner=None)
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     with strategy.scope():
@@ -104,9 +109,9 @@ class Cluster:
             listener.close()
         self.spec = {role: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for role, count in roles.items()}
 
-    def start(self, name, argv=("-m", "tfcluster.task"), cluster=None):
+    def start(self, name, argv=("-m", "tfcluster.task")):
         task_type, index = name.split("/")
-        config = {"cluster": cluster or self.spec, "task": {"type": task_type, "index": int(index)}}
+        config = {"cluster": self.spec, "task": {"type": task_type, "index": int(index)}}
         return Task(self._test, argv, TFC_JOB="6ad0", TFC_TASK_TYPE=task_type, TFC_TASK_INDEX=index,
                     TF_CONFIG=json.dumps(config), GRPC_FAIL_FAST="use_caller")
 
@@ -208,12 +213,14 @@ class TrainingTest(tasks.TaskTest):
             "replicas": 1, "count": 2, "step": 2,
             "error": "evaluator/0 cannot save a checkpoint; those of the tasks that train do"})
 
-    def test_the_chief_of_parameter_servers_trains_on_their_servers(self):
+    def test_a_driver_of_parameter_servers_trains_on_their_servers(self):
         self.pack(train_on_servers)
-        cluster = Cluster(self, chief=1, worker=1, ps=1)
+        cluster = Cluster(self, worker=1, ps=1)
         for name in "worker/0", "ps/0":
             cluster.start(name, ["-c", SERVER.read_text()])
-        self.assertEqual(cluster.start("chief/0").result(), {"count": 4, "workers": 1})
+        driver = Task(self, TFC_JOB="6ad0", TFC_TASK_TYPE="driver", TFC_TASK_INDEX="0", TF_CLUSTER=json.dumps(cluster.spec),
+                      GRPC_FAIL_FAST="use_caller")
+        self.assertEqual(driver.result(), {"count": 4, "workers": 1})
         self.assertIn("ckpt-4.index", os.listdir(self.dir / "logs/checkpoints"))
 
 

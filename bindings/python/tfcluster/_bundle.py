@@ -29,6 +29,9 @@ class Settings:
     roles: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
+NO_SETTINGS = Settings()
+
+
 @functools.cache
 def directory() -> pathlib.Path:
     """Where the function is. The bundle is in PYTHONPATH; this package may have been found in front of it."""
@@ -43,7 +46,7 @@ def settings() -> Settings:
     try:
         text = (directory() / "function.json").read_text(encoding="utf-8")
     except FileNotFoundError:
-        return Settings()
+        return NO_SETTINGS
     known = {field.name for field in dataclasses.fields(Settings)}
     return Settings(**{key: value for key, value in json.loads(text).items() if key in known})
 

@@ -80,7 +80,7 @@ class TaskContext:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str],
-                         settings: _bundle.Settings = _bundle.Settings()) -> TaskContext:
+                         settings: _bundle.Settings = _bundle.NO_SETTINGS) -> TaskContext:
         """The facts in the variables of a task. Raises ValueError for a TF_CONFIG that cannot be read."""
         cluster, task = read_cluster(environ)
         cluster = {role: _addresses(tasks) for role, tasks in cluster.items()}

@@ -14,9 +14,8 @@ def ClusterResolver(cluster_spec: Mapping[str, Any] | None = None, task_type: st
                     task_index: int | None = None) -> Any:
     """A tf.distribute.cluster_resolver.ClusterResolver of this task's cluster.
 
-    It reads the cluster from TF_CONFIG. A task outside the cluster, such as a driver, has TF_CLUSTER instead; the
-    resolver then has the task type "", as that of a coordinator outside its cluster. Without both variables, the
-    cluster is empty, and strategies run in this process alone.
+    It reads the cluster from TF_CONFIG. A task outside the cluster, such as a driver, has TF_CLUSTER instead, and its
+    task type is None. Without both variables, the cluster is empty, and strategies run in this process alone.
 
     A variable cannot be longer than 131,072 bytes. A driver whose cluster needs more passes `cluster_spec`, such as
     {"worker": ["host:port", ...], "ps": [...]}, with addresses from `Client.describe`.
@@ -24,10 +23,8 @@ def ClusterResolver(cluster_spec: Mapping[str, Any] | None = None, task_type: st
     cluster, task = read_cluster(os.environ)
     if cluster_spec is not None:
         cluster = dict(cluster_spec)
-    if task_type is None and cluster:
-        task_type = str(task.get("type", ""))
-    if task_index is None and cluster:
-        task_index = int(task.get("index", 0))
+    if task_type is None and "type" in task:
+        task_type, task_index = str(task["type"]), int(task.get("index", 0))
     return _resolver_class()(cluster, task_type, task_index)
 
 
