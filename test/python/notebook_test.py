@@ -1,7 +1,10 @@
 """A notebook, executed without a screen: what its cells show, run again, and interrupted."""
 
+import ast
 import contextlib
+import importlib.util
 import os
+import pathlib
 import time
 import unittest
 
@@ -12,6 +15,7 @@ except ImportError:
     nbformat = None
 
 CELL_S = 120
+EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples/python/digits.ipynb"
 SLEEPER = "job = tfc.run(['/bin/sh', '-c', 'echo began; sleep 60'], framework='none', name='sleeper')"
 
 
@@ -88,6 +92,20 @@ class NotebookTest(unittest.TestCase):
         while os.path.exists(f"/proc/{task}"):
             self.assertLess(time.monotonic(), deadline, "the task of an ended kernel still runs")
             time.sleep(0.05)
+
+
+@unittest.skipIf(nbformat is None, "nbclient is not installed")
+@unittest.skipUnless(importlib.util.find_spec("tensorflow"), "TensorFlow is not installed")
+class ExampleTest(unittest.TestCase):
+    def test_the_example_trains_and_returns_the_accuracy(self) -> None:
+        notebook = nbformat.read(EXAMPLE, as_version=4)
+        NotebookClient(notebook, timeout=CELL_S, kernel_name="python3").execute()
+        *_, table, result, metrics = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        self.assertIn("<td style=\"text-align:left\">worker/1</td>", table.outputs[-1].data["text/html"])
+        value = ast.literal_eval(result.outputs[-1].data["text/plain"])
+        self.assertEqual(value["workers"], 2)
+        self.assertGreater(value["accuracy"], 0.8)
+        self.assertEqual(sorted(ast.literal_eval(metrics.outputs[-1].data["text/plain"])), ["worker/0", "worker/1"])
 
 
 if __name__ == "__main__":
