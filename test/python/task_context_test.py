@@ -5,9 +5,11 @@ import os
 import subprocess
 import sys
 import unittest
+import unittest.mock
 
 import tasks
 
+from tfcluster import checkpoints
 from tfcluster._bundle import NO_SETTINGS, Settings
 from tfcluster._task_context import TaskContext
 
@@ -92,6 +94,30 @@ class FactsTest(unittest.TestCase):
         for text in "", "{", "[]", '{"cluster": ["a"]}', '{"cluster": {"worker": 1}}':
             with self.subTest(text=text), self.assertRaisesRegex(ValueError, "^TF_CONFIG does not describe a cluster: "):
                 TaskContext.from_environment({"TF_CONFIG": text})
+
+
+class CheckpointDirectoryTest(unittest.TestCase):
+
+    def directory(self, ctx, settings=NO_SETTINGS, **variables):
+        with (unittest.mock.patch.dict(os.environ, variables, clear=True),
+              unittest.mock.patch("tfcluster._bundle.settings", return_value=settings)):
+            return checkpoints._default_directory(ctx)
+
+    def test_it_is_that_of_the_job_then_in_the_log_directory_then_here(self):
+        settings = Settings(checkpoint_dir="/shared/run")
+        self.assertEqual(self.directory(None, settings, TFC_LOG_DIR="/logs"), "/shared/run")
+        self.assertEqual(self.directory(None, TFC_LOG_DIR="/logs"), "/logs/checkpoints")
+        self.assertEqual(self.directory(None), "checkpoints")
+
+    def test_tasks_that_train_alone_have_one_each(self):
+        several = facts("worker/1", settings=Settings(roles={"worker": 3}))
+        self.assertEqual(self.directory(several, TFC_LOG_DIR="/logs"), "/logs/checkpoints/worker-1")
+        self.assertEqual(self.directory(TaskContext.from_environment({})), "checkpoints")
+
+    def test_a_checkpoint_without_a_step_is_named(self):
+        self.assertEqual(checkpoints._step_of("/logs/model-old/ckpt-20"), 20)
+        with self.assertRaisesRegex(ValueError, 'checkpoint "/logs/model-x/last" has no step'):
+            checkpoints._step_of("/logs/model-x/last")
 
 
 class ReportTest(tasks.TaskTest):

@@ -152,6 +152,8 @@ class TaskContext:
         The default directory is the `checkpoint_dir` of tfcluster.run; without one, `checkpoints` in the job's log
         directory, which lives until the job is forgotten, and on this machine until the program that runs the
         job ends. If tasks run on several nodes, the directory must be on a file system that all of them share.
+        Tasks that do not train together (strategy "none") save for themselves, by default each in a directory of
+        its own below that one.
         """
         from .checkpoints import Checkpoints
 

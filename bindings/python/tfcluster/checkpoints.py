@@ -27,14 +27,18 @@ class Checkpoints:
                  objects: Mapping[str, Any]) -> None:
         import tensorflow as tf
 
-        self.directory = _absolute(directory or _default_directory())
+        trains_alone = not context.cluster_spec or _bundle.settings().strategy == "none"
+        self.directory = _absolute(directory or _default_directory(context if trains_alone else None))
         self.step = 0
         self.resumed = False
         self._context = context
         self._files = tf.io.gfile
         self._latest_checkpoint = tf.train.latest_checkpoint
         self._not_found: type[Exception] = tf.errors.NotFoundError
-        self._scratch = None if context.is_chief else _join(self.directory, f"scratch-{context.name.replace('/', '-')}")
+        self._can_save = context.rank is not None or context.is_chief
+        self._scratch = None
+        if self._can_save and not context.is_chief and not trains_alone:
+            self._scratch = _join(self.directory, f"scratch-{_file_name(context)}")
         self._remove_scratch()  # a killed attempt may have left it
         self._checkpoint = tf.train.Checkpoint(**objects)
         self._manager = tf.train.CheckpointManager(self._checkpoint, self._scratch or self.directory, max_to_keep=keep)
@@ -61,7 +65,7 @@ class Checkpoints:
                     raise
                 path = newer  # the chief has deleted the older one meanwhile
         if path:
-            self.step = int(path.rsplit("-", 1)[1])
+            self.step = _step_of(path)
             self.resumed = True
         return bool(path)
 
@@ -72,7 +76,7 @@ class Checkpoints:
         A SIGTERM during the save takes effect after it. A checkpoint becomes the newest one only when all of it
         is written: after a kill during the save, the next attempt resumes from the one before.
         """
-        if self._context.rank is None and not self._context.is_chief:
+        if not self._can_save:
             raise RuntimeError(f"{self._context.name} cannot save a checkpoint; those of the tasks that train do")
         step = int(step)
         if step == self.step and (self.resumed or self._manager.latest_checkpoint):
@@ -89,9 +93,21 @@ class Checkpoints:
             self._files.rmtree(self._scratch)
 
 
-def _default_directory() -> str:
-    log_dir = os.environ.get("TFC_LOG_DIR")
-    return _bundle.settings().checkpoint_dir or (os.path.join(log_dir, "checkpoints") if log_dir else "checkpoints")
+def _default_directory(alone: TaskContext | None) -> str:
+    """For a task that trains alone beside others, a directory of its own."""
+    directory = _bundle.settings().checkpoint_dir or os.path.join(os.environ.get("TFC_LOG_DIR", ""), "checkpoints")
+    return _join(directory, _file_name(alone)) if alone and alone.world_size > 1 else directory
+
+
+def _file_name(context: TaskContext) -> str:
+    return context.name.replace("/", "-")
+
+
+def _step_of(path: str) -> int:
+    _, _, step = path.rpartition("-")
+    if not step.isdecimal():
+        raise ValueError(f'checkpoint "{path}" has no step at the end of its name; use another directory')
+    return int(step)
 
 
 def _absolute(directory: str | os.PathLike[str]) -> str:
