@@ -8,12 +8,15 @@ import pathlib
 import shutil
 import signal
 import tempfile
+import threading
 import unittest
+import unittest.mock
+from typing import Any
 
 from tfcluster import DeadlineError, InvalidError, JobError, TaskFailed, TFCluster, TFNode, TFParallel, local
 
 PATIENCE = 60  # seconds until something awaited counts as never coming
-QUIET = {"framework": "none", "output": False}  # no TensorFlow, and nothing printed
+QUIET: dict[str, Any] = {"framework": "none", "output": False}  # no TensorFlow, and nothing printed
 
 
 def write_facts(args, ctx):
@@ -95,14 +98,28 @@ class RunTest(ClusterCase):
                                ({"num_executors": 2, "master_node": "boss"}, 'no task type "boss"; pass "chief"'),
                                ({"num_executors": 1, "sc": object()}, "there is no Spark here; pass None")):
             with self.subTest(sizes=sizes), self.assertRaisesRegex(InvalidError, message):
-                TFCluster.run(sizes.pop("sc", None), write_facts, self.args, **sizes)
+                TFCluster.run(sizes.pop("sc", None), write_facts, self.args, **sizes)  # type: ignore[arg-type]
+
+    def test_what_a_function_must_not_use_is_named(self):
+        lock = threading.Lock()
+
+        def locked(args, ctx):
+            with lock:
+                pass
+        with self.assertRaisesRegex(InvalidError, "locked uses lock, a lock"):
+            TFCluster.run(None, locked, {}, 1, **QUIET)
+        secret = {"API_TOKEN": "a-secret-of-this-test"}
+        with (unittest.mock.patch.dict(os.environ, secret),
+              self.assertRaisesRegex(InvalidError, r"write_facts uses args\[0\].*API_TOKEN")):
+            TFParallel.run(None, write_facts, secret, 1, **QUIET)
 
     def test_what_needs_the_feed_says_so(self):
         cluster = TFCluster.run(None, write_facts, self.args, 1, **QUIET)
         cluster.shutdown(timeout=PATIENCE)
         ctx = TFNode.TFNodeContext(__import__("tfcluster").context(), 0, 1, "file://")
         for call in (lambda: TFCluster.run(None, write_facts, {}, 1, input_mode=TFCluster.InputMode.SPARK),
-                     lambda: cluster.train([1]), lambda: cluster.inference([1]), lambda: cluster.shutdown(ssc=object()),
+                     lambda: cluster.train([1]), lambda: cluster.inference([1]),
+                     lambda: cluster.shutdown(ssc=object()),  # type: ignore[arg-type]
                      ctx.get_data_feed, lambda: TFNode.DataFeed(None)):
             with self.assertRaisesRegex(NotImplementedError, "^InputMode.SPARK needs the feed"):
                 call()

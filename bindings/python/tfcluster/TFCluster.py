@@ -42,8 +42,6 @@ def run(sc: None, map_fun: MapFun, tf_args: Any, num_executors: int, num_ps: int
 
     Raises InvalidError for a cluster that cannot be, and JobError if it does not start.
     """
-    from ._run import run as run_job
-
     if sc is not None:
         raise InvalidError("sc: there is no Spark here; pass None")
     if input_mode != InputMode.TENSORFLOW:
@@ -57,15 +55,12 @@ def run(sc: None, map_fun: MapFun, tf_args: Any, num_executors: int, num_ps: int
         raise InvalidError(f"num_executors: {num_executors} tasks are too few for at least one worker"
                            + (f" besides {others}" if others else ""))
     counts = {name: count for name, count in counts.items() if count > 0}
-    if isinstance(tf_args, tuple):
-        tf_args = list(tf_args)
     roles = dict(options.pop("roles", {}))
     for name, count in counts.items():
         roles[name] = {**roles.get(name, {}), "count": count}
-    job = run_job(_call_map_fun, args=(map_fun, tf_args, counts, default_fs), roles=roles,
-                  tensorboard=(log_dir or "tensorboard_0") if tensorboard else None,
-                  **{"name": getattr(map_fun, "__name__", "").strip("<>") or None,
-                     "pending_deadline_s": reservation_timeout, **options})
+    job = _run_map_fun(map_fun, tf_args, counts, default_fs, roles=roles,
+                       tensorboard=(log_dir or "tensorboard_0") if tensorboard else None,
+                       **{"pending_deadline_s": reservation_timeout, **options})
     cluster = TFCluster(job, counts)
     cluster._await_tasks()
     return cluster
@@ -148,6 +143,15 @@ def _host_and_port(row: TaskRow | None) -> tuple[str, int]:
         return "", 0
     host, _, port = row.address.rpartition(":")
     return host.strip("[]"), int(port)
+
+
+def _run_map_fun(map_fun: MapFun, tf_args: Any, counts: dict[str, int], default_fs: str, **options: Any) -> Job:
+    """Starts a job whose tasks call map_fun(tf_args, ctx)."""
+    from . import _function, _run
+
+    _function._check(map_fun, (tf_args,), {})
+    options.setdefault("name", getattr(map_fun, "__name__", "").strip("<>") or None)
+    return _run.run(_call_map_fun, args=(map_fun, tf_args, counts, default_fs), **options)
 
 
 def _call_map_fun(task: TaskContext, map_fun: MapFun, tf_args: Any, counts: dict[str, int], default_fs: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .errors import InvalidError
-from .TFCluster import MapFun, _call_map_fun
+from .TFCluster import MapFun, _run_map_fun
 
 
 def run(sc: None, map_fn: MapFun, tf_args: Any, num_executors: int, use_barrier: bool = True, *,
@@ -18,11 +18,8 @@ def run(sc: None, map_fn: MapFun, tf_args: Any, num_executors: int, use_barrier:
 
     Raises TaskFailed with the first cause if an instance failed.
     """
-    from ._run import run as run_job
-
     if sc is not None:
         raise InvalidError("sc: there is no Spark here; pass None")
-    with run_job(_call_map_fun, args=(map_fn, tf_args, {"worker": num_executors}, default_fs), workers=num_executors,
-                 **{"name": getattr(map_fn, "__name__", "").strip("<>") or None, "framework": "none",
-                    "restart": {"scope": "task"}, **options}) as job:
+    with _run_map_fun(map_fn, tf_args, {"worker": num_executors}, default_fs, workers=num_executors,
+                      **{"framework": "none", "restart": {"scope": "task"}, **options}) as job:
         job.result()
