@@ -169,6 +169,33 @@ class ReportTest(tasks.TaskTest):
         self.assertEqual(sorted(report["step"] for report in end.of_kind("metrics")),
                          sorted(list(range(200)) * 4))
 
+    def test_a_child_that_is_forked_during_a_report_can_report(self):
+        def train(ctx):
+            import threading
+
+            import tfcluster._task_context
+            pipe = tfcluster._task_context._report_pipe
+            is_locked, is_forked = threading.Event(), threading.Event()
+
+            def report():
+                with pipe._lock:
+                    is_locked.set()
+                    is_forked.wait()
+            thread = threading.Thread(target=report)
+            thread.start()
+            is_locked.wait()
+            pid = os.fork()
+            if pid == 0:
+                ctx.report({"from": "child"})
+                os._exit(0)
+            is_forked.set()
+            thread.join()
+            return os.waitpid(pid, 0)[1]
+        self.pack(train)
+        end = self.run_task()
+        self.assertEqual([report["values"] for report in end.of_kind("metrics")], [{"from": "child"}])
+        self.assertEqual([report["value"] for report in end.of_kind("result")], [0])
+
     def test_a_node_that_does_not_read_delays_training_once_and_gets_the_result(self):
         """The pipe is full: metrics wait a second, once, and are dropped; what was begun arrives whole."""
         def train(ctx):
@@ -199,8 +226,18 @@ class ReportTest(tasks.TaskTest):
         script = "import tfcluster; tfcluster.context().report({'loss': 1})"
         done = subprocess.run([sys.executable, "-c", script], pass_fds=[progress_end], cwd=self.bundle,
                               env=self.environ(TFC_PROGRESS_FD=str(progress_end)), timeout=tasks.PATIENCE)
+        self.assertTrue(os.get_blocking(progress_end))  # the program's own writes are not disturbed
         os.close(progress_end)
         self.assertEqual((done.returncode, os.read(progress, 10)), (0, b"."))
+
+    def test_signs_of_progress_never_block(self):
+        progress, progress_end = os.pipe()
+        self.addCleanup(os.close, progress)
+        self.addCleanup(os.close, progress_end)
+        script = "import tfcluster; [tfcluster.context().progress() for _ in range(100000)]"
+        done = subprocess.run([sys.executable, "-c", script], pass_fds=[progress_end], cwd=self.bundle,
+                              env=self.environ(TFC_PROGRESS_FD=str(progress_end)), timeout=tasks.PATIENCE)
+        self.assertEqual(done.returncode, 0)
 
     def test_a_number_without_its_descriptor_is_left_alone(self):
         """A child that did not inherit the pipe, and opens one of its own under the same number."""

@@ -11,6 +11,7 @@ Numbers that are not finite are written as Python's json module reads them: NaN,
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import select
@@ -93,7 +94,7 @@ def _line(report: dict[str, Any]) -> bytes:
 
 
 def _inherited_pipe(variable: str) -> int | None:
-    """The pipe whose descriptor an environment variable names.
+    """The pipe whose descriptor an environment variable names, if it is there.
 
     A program that a task starts has the variable, but perhaps not the descriptor, and then the number may
     belong to a file of its own. The first process to ask therefore notes which pipe it is.
@@ -106,54 +107,66 @@ def _inherited_pipe(variable: str) -> int | None:
     pipe = f"{status.st_dev}:{status.st_ino}"
     if not stat.S_ISFIFO(status.st_mode) or os.environ.setdefault(variable + "_PIPE", pipe) != pipe:
         return None
-    os.set_blocking(fd, False)
     return fd
 
 
-class Pipe:
-    """A pipe to the library. Writing to it never raises; a pipe that is missing or closed takes nothing.
+def _is_writable(fd: int, wait_s: float | None) -> bool:
+    """Whether a pipe takes a byte, or has lost its reader, within that time. None: without limit."""
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
+    return bool(poll.poll(None if wait_s is None else max(wait_s, 0) * 1000))
+
+
+def write_progress() -> None:
+    """Gives a sign of progress. The program may write to that pipe, too: it stays as it is, a blocking one."""
+    fd = _inherited_pipe("TFC_PROGRESS_FD")
+    if fd is not None and _is_writable(fd, 0):
+        with contextlib.suppress(OSError):
+            os.write(fd, b".")
+
+
+class ReportPipe:
+    """The pipe for reports. Writing to it never raises; if it is missing or closed, reports go nowhere.
 
     All threads of a process may write, and so may its forked children: a line of up to 4096 bytes (PIPE_BUF)
     is always whole.
     """
 
-    def __init__(self, variable: str) -> None:
-        self._fd = _inherited_pipe(variable)
-        self._lock = threading.Lock()
+    def __init__(self) -> None:
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()  # a thread that a forked child does not have may have locked the parent's
         self._rest = b""  # of a line that was begun when its time was over
         self._is_full = False
 
-    @property
-    def is_open(self) -> bool:
-        return self._fd is not None
-
-    def write(self, line: bytes, patience_s: float | None = None) -> bool:
-        """Writes a line; returns whether it was accepted. `patience_s` is how long it may wait for a reader.
-        It waits once: as long as the reader stays away, further lines are dropped at once. None: no limit."""
+    def write(self, line: bytes, patience_s: float | None = None) -> None:
+        """Writes a line. `patience_s` is how long it may wait for a reader before it is dropped. It waits once: as
+        long as the reader stays away, further lines are dropped at once. None: no limit."""
         with self._lock:
+            fd = _inherited_pipe("TFC_REPORT_FD")
+            if fd is None:
+                return
             deadline = None
             if patience_s is not None:
                 deadline = time.monotonic() + (0 if self._is_full else patience_s)
             data = self._rest + line
-            sent = self._send(data, deadline)
+            sent = _send(fd, data, deadline)
             self._is_full = sent < len(data)
-            is_begun = sent > len(self._rest)
-            self._rest = data[sent:] if is_begun else self._rest[sent:]
-            return is_begun
+            self._rest = data[sent:] if sent > len(self._rest) else self._rest[sent:]
 
-    def _send(self, data: bytes, deadline: float | None) -> int:
-        """How many bytes the pipe took by the deadline."""
-        sent = 0
-        while sent < len(data) and self._fd is not None:
-            try:
-                sent += os.write(self._fd, data[sent:sent + _CHUNK])
-            except BlockingIOError:
-                wait_s = None if deadline is None else deadline - time.monotonic()
-                if wait_s is not None and wait_s <= 0:
-                    break
-                poll = select.poll()
-                poll.register(self._fd, select.POLLOUT)
-                poll.poll(None if wait_s is None else wait_s * 1000)
-            except OSError:
-                self._fd = None  # its reader has closed it, or the program has
-        return sent
+
+def _send(fd: int, data: bytes, deadline: float | None) -> int:
+    """How many bytes the pipe took by the deadline; all of them if nobody reads it any more."""
+    os.set_blocking(fd, False)
+    sent = 0
+    while sent < len(data):
+        try:
+            sent += os.write(fd, data[sent:sent + _CHUNK])
+        except BlockingIOError:
+            if not _is_writable(fd, None if deadline is None else deadline - time.monotonic()):
+                break
+        except OSError:
+            return len(data)
+    return sent

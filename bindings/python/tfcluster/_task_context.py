@@ -43,9 +43,7 @@ def _addresses(tasks: list[str] | dict[str, str]) -> list[str]:
     return list(tasks)
 
 
-@functools.cache
-def _pipe(variable: str) -> _reports.Pipe:
-    return _reports.Pipe(variable)
+_report_pipe = _reports.ReportPipe()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,12 +166,12 @@ class TaskContext:
         dropped. Where nobody listens, it goes nowhere.
         """
         line = _reports.metrics_line(values, None if step is None else int(step))
-        _pipe("TFC_REPORT_FD").write(line, _reports.METRICS_PATIENCE_S)
+        _report_pipe.write(line, _reports.METRICS_PATIENCE_S)
         self.progress()
 
     def progress(self) -> None:
         """Gives a sign of progress, which `stall_s` waits for."""
-        _pipe("TFC_PROGRESS_FD").write(b".", 0)
+        _reports.write_progress()
 
 
 @functools.cache
@@ -185,4 +183,4 @@ def context() -> TaskContext:
 
 def write_report(line: bytes) -> None:
     """Writes a report that must arrive, however long the node takes to read it."""
-    _pipe("TFC_REPORT_FD").write(line)
+    _report_pipe.write(line)
