@@ -9,6 +9,7 @@ import tempfile
 import textwrap
 import threading
 import unittest
+from typing import Any
 from unittest import mock
 
 import tfcluster as tfc
@@ -16,7 +17,7 @@ from tfcluster import _job_file
 from tfcluster._run import run
 
 LOCK = threading.Lock()
-OPTIONS = {"framework": "none", "output": False}
+OPTIONS: dict[str, Any] = {"framework": "none", "output": False}
 
 
 def uses_lock(ctx: object) -> None:

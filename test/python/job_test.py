@@ -10,13 +10,14 @@ import subprocess
 import sys
 import threading
 import unittest
+from typing import Any
 
 import tfcluster as tfc
 
-ECHO = {"framework": "none", "output": False}
+ECHO: dict[str, Any] = {"framework": "none", "output": False}
 
 
-def shell(script: str, **options: object) -> tfc.Job:
+def shell(script: str, **options: Any) -> tfc.Job:
     return tfc.run(["/bin/sh", "-c", script], **{**ECHO, **options})
 
 
@@ -59,7 +60,7 @@ class ResultTest(unittest.TestCase):
 
 
 class InvalidTest(unittest.TestCase):
-    def refuse(self, program: object, text: str, **options: object) -> None:
+    def refuse(self, program: object, text: str, **options: Any) -> None:
         with self.assertRaises(tfc.InvalidError) as caught:
             tfc.run(program, **options)  # type: ignore[arg-type]
         self.assertIn(text, str(caught.exception))

@@ -31,10 +31,10 @@ class Finding(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.dir = pathlib.Path(directory.name)
 
-    def run_code(self, code: str, package_dir: pathlib.Path = PACKAGE.parent, **variables: str) -> str:
+    def run_code(self, code: str, package_dir: str = str(PACKAGE.parent), **variables: str) -> str:
         """What a program prints that has only these variables."""
         done = subprocess.run([sys.executable, "-c", "from tfcluster import _library\n" + code], check=False,
-                              capture_output=True, text=True, env={"PYTHONPATH": str(package_dir), **variables})
+                              capture_output=True, text=True, env={"PYTHONPATH": package_dir, **variables})
         return (done.stdout + done.stderr).strip()
 
     def error_of(self, **variables: str) -> str:
@@ -51,7 +51,7 @@ class Finding(unittest.TestCase):
         native = shutil.copytree(PACKAGE, self.dir / "tfcluster") / "_native"
         native.mkdir(exist_ok=True)
         shutil.copy(LIBRARY, native / "libtfcluster.so.0")
-        printed = self.run_code("print(_library.load()._name, _library.helper_dir())", self.dir,
+        printed = self.run_code("print(_library.load()._name, _library.helper_dir())", str(self.dir),
                                 TFCLUSTER_LIBRARY="/nowhere", TFCLUSTER_HELPER_DIR="/nowhere")
         self.assertEqual(printed, f"{native}/libtfcluster.so.0 {native}")
 
@@ -146,8 +146,12 @@ class Abi(unittest.TestCase):
         self.assertEqual(library.tfc_spec_parse(text, len(text), ctypes.byref(error), ctypes.byref(spec)), 0)
         self.addCleanup(library.tfc_spec_free, spec)
         seen = []
-        each = _abi.tfc_spec_each_fn(lambda _, role, index, address: seen.append((role, index, address)) or 0)
-        self.assertEqual(library.tfc_spec_each(spec, each, None), 0)
+
+        def see(_: object, *task: object) -> int:
+            seen.append(task)
+            return 0
+
+        self.assertEqual(library.tfc_spec_each(spec, _abi.tfc_spec_each_fn(see), None), 0)
         self.assertEqual(seen, [(b"worker", 0, b"h:1"), (b"worker", 1, b"h:2")])
         self.assertEqual(library.tfc_spec_add(spec, b"worker", 1, b"h:3", ctypes.byref(error)), _abi.Err.ESPEC)
         self.assertEqual((error.code, error.component), (_abi.Err.ESPEC, b"spec"))

@@ -43,7 +43,7 @@ class NotebookTest(unittest.TestCase):
 
     def shown(self, cell: "nbformat.NotebookNode", kind: str) -> str:
         """The last thing that the cell shows. An update replaces what is shown."""
-        return [output.data[kind] for output in cell.outputs if "data" in output and kind in output.data][-1]
+        return str([output.data[kind] for output in cell.outputs if "data" in output and kind in output.data][-1])
 
     def test_output_streams_below_the_cell_that_waits(self) -> None:
         cell = self.run_cell("job = tfc.run(['/bin/sh', '-c', 'echo out; echo err >&2'], framework='none', workers=2)\n"

@@ -48,7 +48,7 @@ class TaskTest(unittest.TestCase):
         """Makes the function that of the bundle."""
         inside = self.bundle / "tfcluster_function"
         inside.mkdir(exist_ok=True)
-        calls = {"train": (function, args, {})}
+        calls: dict[str, tuple[object, tuple[object, ...], dict[str, object]]] = {"train": (function, args, {})}
         if evaluator:
             calls["evaluator"] = (evaluator, (), {})
         with open(inside / "function.pickle", "wb") as file:

@@ -72,7 +72,7 @@ class TensorFlowTest(unittest.TestCase):
 
     def test_a_killed_mirrored_worker_costs_no_step(self) -> None:
         with self.run_mirrored() as job:
-            for event in job.events(output=False):
+            for _ in job.events(output=False):
                 if job.tasks.get("worker/1") and (job.tasks["worker/1"].step or 0) >= 3:
                     os.kill(job.tasks["worker/1"].pid, signal.SIGKILL)
                     break

@@ -138,7 +138,8 @@ class Task:
 
     def wait_line(self, line):
         """Reads until the line; returns the lines before it."""
-        before = []
+        before: list[str] = []
+        assert self.process.stdout and self.process.stderr
         for printed in self.process.stdout:
             if printed.decode().strip() == line:
                 return before

@@ -120,7 +120,7 @@ def _captured(function: Any) -> Iterator[tuple[str, Any]]:
     if not isinstance(function, types.FunctionType):
         for name, value in getattr(function, "__dict__", {}).items():
             yield f"self.{name}", value
-        function = getattr(function, "__func__", getattr(type(function), "__call__", None))
+        function = getattr(function, "__func__", getattr(type(function), "__call__", None))  # noqa: B004
         if not isinstance(function, types.FunctionType):
             return
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -131,7 +131,7 @@ def _captured(function: Any) -> Iterator[tuple[str, Any]]:
     for name, value in (function.__kwdefaults__ or {}).items():
         yield name, value
     defaults = function.__defaults__ or ()
-    yield from zip(function.__code__.co_varnames[function.__code__.co_argcount - len(defaults):], defaults)
+    yield from zip(function.__code__.co_varnames[function.__code__.co_argcount - len(defaults):], defaults, strict=False)
     for name in _global_names(function.__code__):
         if name in function.__globals__ and not hasattr(builtins, name):
             yield name, function.__globals__[name]

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import _abi, _context
+from . import _abi, _context, _library
 from .errors import InvalidError
 from .types import JobInfo, Jobs, Member, MissingNode, from_json
 
@@ -22,7 +22,7 @@ STOP_TIMEOUT_S = 60.0
 def _options(name: str, **values: Any) -> Any:
     """A struct of options with its defaults and some values."""
     options = getattr(_abi, name)()
-    getattr(_context._library.load(), f"{name}_init")(ctypes.byref(options), ctypes.sizeof(options))
+    getattr(_library.load(), f"{name}_init")(ctypes.byref(options), ctypes.sizeof(options))
     for key, value in values.items():
         setattr(options, key, value)
     return options

@@ -7,6 +7,8 @@ of those, too.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class Error(Exception):
     """A failure that the library reported.
@@ -17,7 +19,7 @@ class Error(Exception):
 
     code: int = 0
     component: str = ""
-    errno: int = 0
+    errno: Any = 0  # int; the subclasses that are an OSError inherit a wider type
 
     def __init__(self, text: str, code: int = 0, component: str = "", errno: int = 0) -> None:
         super().__init__(text)
