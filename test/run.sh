@@ -25,8 +25,8 @@ broken=0
 
 packages=("${TFC_BUILD_PACKAGES[@]}" "${TFC_PYTHON_PACKAGES[@]}" g++ binutils libcmocka-dev
 	clang llvm libclang-rt-14-dev clang-format-14 iproute2 procps util-linux
-	libuv1-dev libglib2.0-dev abigail-tools groff-base patch valgrind python3-jsonschema python3-tqdm zsh fish
-	qemu-system-x86 busybox-static)
+	libuv1-dev libglib2.0-dev abigail-tools groff-base patch valgrind python3-jsonschema python3-pycparser python3-tqdm
+	zsh fish qemu-system-x86 busybox-static)
 
 # A run whose build or environment is broken counts as one failure.
 break_run() {
@@ -54,16 +54,16 @@ run_tests() {
 	fi
 }
 
-strict=(--fatal-meson-warnings --werror -Dembeddings=enabled)
+strict=(--fatal-meson-warnings --werror -Dembeddings=enabled -Dpython=enabled)
 threaded=(node_stop proc_orphan proc_reap)
 sanitized=(--suite unit --suite conformance --suite sim --suite fuzz)
 
 build_gcc() {
-	tfc_python_tests && tfc_frameworks && tfc_noise || return
+	tfc_python_tests && tfc_wheel_tools && tfc_frameworks && tfc_noise || return
 	tfc_kernel || TFC_VM_KERNEL= # its tests are skipped
 	CC=gcc CXX=g++ tfc_build "$build/gcc" "${strict[@]}" -Dvm_kernel="$TFC_VM_KERNEL" -Dtf_python="$TFC_PYTHON" \
 		-Djax_python="$TFC_JAX_PYTHON" -Dtorch_python="$TFC_TORCH_PYTHON" \
-		-Dnoise_python="$TFC_NOISE_PYTHON"
+		-Dnoise_python="$TFC_NOISE_PYTHON" -Dwheel_python="$TFC_WHEEL_PYTHON"
 }
 
 run_gcc() {
