@@ -35,6 +35,7 @@ ROWS = {
     "idle": cost.Idle,
     "scale": cost.Scale,
     "size": cost.Size,
+    "python_import": cost.PythonImport,
     "train": train.Train,
     "torch_start": torch_start.TorchStart,
 }

@@ -6,6 +6,7 @@ import os
 import resource
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -91,6 +92,28 @@ class Scale(Bench):
         add("start, CPU time of host and guard per task", ours, "start_cpu_us", 1.3)
         add("kill and restart of one task, CPU time of the host", ours, "host_us", 1.3)
         add("kill and restart of one task, CPU time of the guard", ours, "guard_us", 1.3)
+
+
+class PythonImport(Bench):
+    """What a program pays for `import tfcluster`, and for the first name that it uses of it."""
+
+    def seconds(self, code):
+        begin = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True,
+                       env=dict(self.environ, PYTHONPATH=self.python_package))
+        return time.perf_counter() - begin
+
+    def run(self):
+        codes = ["pass", "import tfcluster", "import tfcluster; tfcluster.run"]
+        times = {code: [] for code in codes}
+        for _ in range(21):
+            for code in codes:
+                times[code].append(1e3 * self.seconds(code))
+        bare = statistics.median(times["pass"])
+        for code, goal in zip(codes[1:], (50, None), strict=True):
+            cost = statistics.median(times[code]) - bare
+            self.table.add(f"Python: {code}", f"{cost:.1f} ms", f"interpreter {spread(times['pass'], 'ms')}", "-",
+                           f"<= {goal} ms" if goal else "-", cost <= goal if goal else None)
 
 
 class Size(Tasks):

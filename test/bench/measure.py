@@ -90,6 +90,7 @@ class Bench:
         self.helpers = os.path.join(build, "lib")
         self.tfc_run = os.path.join(build, "examples", "tfc_run", "tfc_run")
         self.library = os.path.join(build, "lib", "libtfcluster.so.0")
+        self.python_package = os.path.join(build, "bindings", "python")
         self.task = os.path.join(self.bin, "task")
         self.environ = dict(os.environ, TFC_HELPER_DIR=self.helpers)
         self.table = table

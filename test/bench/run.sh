@@ -2,15 +2,15 @@
 # Measures libtfcluster against its peers and prints one table. Installs what it needs.
 #   test/bench/run.sh [--markdown] [--full] [ROW...]
 #                                only these rows: launch restart port logs subscribe bundle rpc relay
-#                                cluster gossip killed_node renewals idle scale size train
-#                                torch_start;
+#                                cluster gossip killed_node renewals idle scale size
+#                                python_import train torch_start;
 #                                --markdown: into doc/benchmarks.md, too; --full: gossip with more
 #                                sizes and stalls
 set -eu
 . "$(dirname "${BASH_SOURCE[0]}")/../../examples/setup.sh"
 tfc_help "$@"
 build=$TFC_SOURCE/build/bench
-tfc_need_packages "${TFC_BUILD_PACKAGES[@]}" "${TFC_PYTHON_PACKAGES[@]}" libcmocka-dev \
+tfc_need_packages "${TFC_BUILD_PACKAGES[@]}" "${TFC_PYTHON_PACKAGES[@]}" libcmocka-dev python3-pycparser \
 	supervisor runit openmpi-bin binutils iproute2 nftables
 [ -n "${TFC_TORCH_PYTHON:-}" ] || tfc_need_packages "${TFC_TORCH_PACKAGES[@]}"
 tfc_venv
