@@ -83,7 +83,9 @@ def train_on_servers(ctx):
         coordinator.schedule(step)
     coordinator.join()
     checkpoints.save(4)
-    return {"count": count, "workers": strategy._extended._num_workers}
+    count.assign(0.0)
+    resumed = ctx.checkpoints(count=count).step
+    return {"count": count, "resumed": resumed, "workers": strategy._extended._num_workers}
 
 
 def evaluate(ctx):
@@ -221,7 +223,7 @@ class TrainingTest(tasks.TaskTest):
             cluster.start(name, ["-c", SERVER.read_text()])
         driver = Task(self, TFC_JOB="6ad0", TFC_TASK_TYPE="driver", TFC_TASK_INDEX="0", TF_CLUSTER=json.dumps(cluster.spec),
                       GRPC_FAIL_FAST="use_caller")
-        self.assertEqual(driver.result(), {"count": 4, "workers": 1})
+        self.assertEqual(driver.result(), {"count": 4, "resumed": 4, "workers": 1})
         self.assertIn("ckpt-4.index", os.listdir(self.dir / "logs/checkpoints"))
 
 
