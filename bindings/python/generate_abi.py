@@ -20,7 +20,6 @@ as ctypes lays them out. Names and types of the module:
 from __future__ import annotations
 
 import ctypes
-import keyword
 import os
 import pathlib
 import re
@@ -145,11 +144,9 @@ class Module:
         lines = [f"\n\nclass {''.join(word.capitalize() for word in enum.name.split('_')[1:])}(enum.IntEnum):"]
         for name, value in members:
             rest = name.split("_")
-            while len(rest) > 1 and rest[0] in words:
+            while len(rest) > 1 and rest[0] in words and not rest[1][0].isdigit():
                 rest.pop(0)
-            member = "_".join(rest)
-            is_taken = member[0].isdigit() or keyword.iskeyword(member)
-            lines.append(f"    {member}{'_' if is_taken else ''} = {value}")
+            lines.append(f"    {'_'.join(rest)} = {value}")
         self.text.append("\n".join(lines) + "\n\n")
 
     # ---- types
@@ -159,8 +156,10 @@ class Module:
         match node:
             case c_ast.TypeDecl():
                 return self.type(node.type)
-            case c_ast.IdentifierType(names=[word]):
-                return word if word in self.structs | self.callbacks else f"ctypes.{BASE[word]}"
+            case c_ast.IdentifierType(names=[word]) if word in self.structs | self.callbacks:
+                return word
+            case c_ast.IdentifierType(names=[word]) if word in BASE:
+                return f"ctypes.{BASE[word]}"
             case c_ast.Enum():
                 return "ctypes.c_int"
             case c_ast.ArrayDecl():
