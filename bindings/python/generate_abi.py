@@ -157,7 +157,7 @@ class Module:
             case c_ast.TypeDecl():
                 return self.type(node.type)
             case c_ast.IdentifierType(names=[word]) if word in self.structs | self.callbacks:
-                return word
+                return str(word)
             case c_ast.IdentifierType(names=[word]) if word in BASE:
                 return f"ctypes.{BASE[word]}"
             case c_ast.Enum():
