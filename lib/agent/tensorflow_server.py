@@ -4,8 +4,11 @@ Started as `PYTHON -c SOURCE`; TF_CONFIG says which task of which cluster this i
 it is killed: tf.distribute.Server has no stop. A failed import or a port that cannot be bound ends
 it with a non-zero status and the reason as the last line.
 """
+import faulthandler
 import os
 import sys
+
+faulthandler.register(58, all_threads=True, chain=False)  # the stacks on request, see python_stacks.py
 
 if not os.environ.get("TF_CONFIG"):
     sys.exit("tensorflow server: TF_CONFIG is not set")

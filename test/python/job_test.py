@@ -98,6 +98,35 @@ class OutputTest(unittest.TestCase):
             self.assertEqual(list(job.logs("worker/0", follow=True)), ["first", "last"])
 
 
+class TaskTest(unittest.TestCase):
+    def test_a_killed_task_starts_again(self) -> None:
+        with shell('[ "$TFC_ATTEMPT" = 2 ] || sleep 60', workers=2) as job:
+            job.client._context.wait(lambda: all(row.state == "ready" for row in job.tasks.values()) and bool(job.tasks), 30)
+            job.task("worker/1").kill()
+            job.client._context.wait(lambda: job.tasks["worker/1"].attempt == 2, 30)
+            self.assertIn("died of SIGKILL", job.task("worker/1").info().last_end.text)  # type: ignore[union-attr]
+            job.task("worker/0").signal(signal.SIGKILL)
+            self.assertIsNone(job.result(timeout=30))
+
+    def test_the_stacks_of_a_function_say_where_it_is(self) -> None:
+        def waits_for_ever(ctx: tfc.TaskContext) -> None:
+            import time
+            ctx.report({"began": 1})
+            while True:
+                time.sleep(0.05)
+
+        with tfc.run(waits_for_ever, framework="none", output=False) as job:
+            job.client._context.wait(lambda: "worker/0" in job.metrics, 60)
+            self.assertRegex(job.task("worker/0").stacks(), r"^worker/0: in waits_for_ever \(job_test.py:\d+\)")
+            self.assertIn("in waits_for_ever", "\n".join(job.logs("worker/0")))
+            with self.assertRaises(tfc.NotFoundError):
+                job.task("worker/9").stacks()
+            job.stop(kill=True)
+            with self.assertRaises(tfc.Error) as caught:
+                job.task("worker/0").kill()
+            self.assertIn("worker/0", str(caught.exception))
+
+
 class EventsTest(unittest.TestCase):
     def test_events_come_in_order_and_end(self) -> None:
         with shell("echo hello") as job:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from . import _abi, _context
-from .errors import Error
+from .errors import DeadlineError, Error
 from .types import Event
 
 if TYPE_CHECKING:
@@ -138,6 +138,12 @@ class Events:
 
     def __iter__(self) -> Iterator[Event]:
         return self
+
+    def get(self, timeout: float | None = None) -> Event:
+        """The next event. Raises DeadlineError after `timeout` seconds, and StopIteration behind the last one."""
+        if not self._context.wait(self._is_ready, timeout):
+            raise DeadlineError(f"no event within {timeout:g} s", int(_abi.Err.ETIMEDOUT), "python")
+        return next(self)
 
     def __next__(self) -> Event:
         self._context.wait(self._is_ready)

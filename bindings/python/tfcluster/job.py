@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import base64
+import ctypes
 import json
 import signal as signals
 import sys
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _abi
 from ._notebook import LiveTable, html_table, shell, text_table
-from ._printer import Printer, prefix
+from ._printer import ENDED_TASKS, Printer, prefix
 from ._subscription import Events, Subscription
 from .errors import DeadlineError, Error, JobError, JobStoppedError, TaskFailed
 from .types import Event, JobInfo, TaskInfo
@@ -396,15 +397,24 @@ class Task:
         follows, as for any other death."""
         from .client import _milliseconds, _options
         options = _options("tfc_signal_options", timeout_ms=_milliseconds(timeout), signal=int(number))
-        self.job.client._request("tfc_gateway_signal_task", self.job.id.encode(), self.name.encode(), options)
+        self.job.client._request("tfc_gateway_signal", self.job.id.encode(), self.name.encode(),
+                                 ctypes.byref(options))
 
     def kill(self) -> None:
         """Sends SIGKILL."""
         self.signal(signals.SIGKILL)
 
-    def stacks(self, *, timeout: float | None = None) -> str:
-        """Makes the task's Python processes print their stacks into its log; returns what was found."""
-        return self.job.client._plain("tfc_gateway_stacks", self.job.id, self.name, timeout=timeout)
+    def stacks(self, *, timeout: float | None = 10) -> str:
+        """Makes the task's Python processes print the stacks of all their threads into its log. Returns where
+        the main thread is, as far as that is known."""
+        with Events(self.job.client, self.job.id, output=False, live=True) as events:
+            event = events.get(timeout)
+            while event.event != "live":
+                event = events.get(timeout)
+            self.job.client._plain("tfc_gateway_stacks", self.job.id, self.name, timeout=timeout)
+            while event.task != self.name or "stacks" not in event.text and event.state not in ENDED_TASKS:
+                event = events.get(timeout)
+        return event.text
 
     def logs(self, *, follow: bool = False, attempt: int | None = None, tail: int | None = None) -> Iterator[str]:
         """The lines of the task's output."""

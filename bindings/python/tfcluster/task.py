@@ -7,6 +7,7 @@ unpickled, never anything from the network.
 
 from __future__ import annotations
 
+import faulthandler
 import runpy
 import sys
 import traceback
@@ -14,6 +15,8 @@ from types import TracebackType
 from typing import Any
 
 from . import _bundle, _reports, _task_context
+
+STACKS_SIGNAL = 58
 
 
 def check_python(wanted: str) -> None:
@@ -72,7 +75,16 @@ def hide_own_frames() -> None:
     sys.excepthook = print_from_function
 
 
+def prepare_stacks() -> None:
+    """`Task.stacks` and `tfc_run stacks` make this process print its stacks (lib/agent/stacks.c)."""
+    try:
+        faulthandler.register(STACKS_SIGNAL, all_threads=True, chain=False)
+    except (OSError, RuntimeError, ValueError):  # there is no stderr
+        pass
+
+
 def main() -> None:
+    prepare_stacks()
     try:
         line = call_function()
     except BaseException as error:
