@@ -69,10 +69,14 @@ void tfc__gossip_join(struct tfc__gossip *g, const struct tfc__gossip_address *t
 		gossip_sync_with(g, GOSSIP_STREAM_JOIN, to, NULL, TFC__GOSSIP_BUCKETS);
 }
 
-/* Soon, and then less and less often. */
+/* Soon, and then less and less often. Half of a cluster may return, one member after the other: the
+ * first begins it, and the others change nothing. */
 void tfc__gossip_sync_soon(struct tfc__gossip *g)
 {
-	g->sync_ns = g->options.push_pull_ns / 32;
+	uint64_t soon = g->options.push_pull_ns / 32;
+	if (g->sync_ns <= 4 * soon)
+		return;
+	g->sync_ns = soon;
 	uint64_t at = g->now + tfc__gossip_random(g, (uint32_t)(g->sync_ns >> 8)) * UINT64_C(256);
 	if (at < g->sync_at)
 		g->sync_at = at;

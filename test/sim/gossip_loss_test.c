@@ -13,7 +13,7 @@
 /* Detection is within a fifth of the times stated. */
 struct loss_case {
 	uint32_t loss_percent;
-	uint64_t false_downs_max; /* in 128 members * 150 s */
+	uint64_t false_downs_max; /* in 128 members * 150 s, which are 5.3 hours of a node */
 	uint64_t p50_ms, p99_ms;  /* of all observers of KILLS members */
 };
 
@@ -157,7 +157,7 @@ int main(void)
 		{0, 0, 6000, 7400},
 		{5, 0, 6000, 7400},
 		{10, 0, 6000, 7400},
-		{25, 200, 6000, 7400},
+		{25, 5, 6000, 7400},
 	};
 	const struct CMUnitTest tests[] = {
 		{"no_loss", loss_keeps_its_figures, NULL, NULL, &cases[0]},

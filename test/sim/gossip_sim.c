@@ -33,11 +33,13 @@ struct node {
 	char name[64];
 	uint32_t generation, life, port, seed;
 	uint64_t drift_ppm;
+	int64_t ahead_ns; /* of its clock */
 	uint64_t tick_at; /* when a TICK is in the queue for; UINT64_MAX: none */
 	uint32_t tick;
 	bool is_silent; /* dead, and its host with it */
 	uint64_t stalled_until, excused_until;
-	bool is_draining;
+	bool is_draining, is_suspended;
+	uint32_t push_pulls;
 	struct event *inbox; /* while it is stalled */
 	uint32_t inbox_count, inbox_capacity;
 	uint32_t group;
@@ -83,12 +85,12 @@ uint64_t gossip_sim_now(const struct gossip_sim *s)
 /* The node's own clock. */
 static uint64_t clock_of(const struct node *n, uint64_t time)
 {
-	return time + time / 1000000 * n->drift_ppm;
+	return time + time / 1000000 * n->drift_ppm + (uint64_t)n->ahead_ns;
 }
 
 static uint64_t time_of(const struct node *n, uint64_t local)
 {
-	return local / (1000000 + n->drift_ppm) * 1000000 + 1000000;
+	return (local - (uint64_t)n->ahead_ns) / (1000000 + n->drift_ppm) * 1000000 + 1000000;
 }
 
 static void hash_add(struct gossip_sim *s, uint64_t value)
@@ -239,12 +241,22 @@ static void fail_request(struct gossip_sim *s, uint32_t node, uint64_t stream, u
 			       .stream = stream});
 }
 
+static bool is_push_pull(const struct tfc__gossip_action *a, uint32_t generation)
+{
+	struct tfc__gossip_reader reader = {a->bytes, a->bytes + a->len};
+	struct tfc__gossip_message first;
+	uint64_t incarnation;
+	return tfc__gossip_read_header(&reader, generation, &incarnation) &&
+	       tfc__gossip_read(&reader, &first) && first.type == TFC__GOSSIP_HASHES;
+}
+
 static void send_request(struct gossip_sim *s, uint32_t from, const struct tfc__gossip_action *a)
 {
 	uint32_t to = node_at(s, &a->to);
 	bool is_reached = to != UINT32_MAX && !is_cut(s, from, to) && !is_cut(s, to, from);
 	s->counts.requests++;
 	s->counts.stream_bytes += a->len;
+	s->nodes[from].push_pulls += is_push_pull(a, generation_of(s, from));
 	/* The core forgets a stream that has failed: what comes later is ignored. */
 	if (!is_reached || !s->nodes[to].core) {
 		bool is_refused = is_reached && !s->nodes[to].is_silent;
@@ -517,6 +529,12 @@ static void handle(struct gossip_sim *s, const struct event *e)
 			deliver(s, e);
 		return;
 	}
+	bool is_sent_to_it = e->kind == EV_DATAGRAM || e->kind == EV_REQUEST ||
+			     e->kind == EV_RESPONSE;
+	if (n->stalled_until > s->now && n->is_suspended && is_sent_to_it) {
+		free(e->bytes);
+		return;
+	}
 	if (n->stalled_until > s->now) {
 		inbox_add(n, e);
 		return;
@@ -615,8 +633,24 @@ void gossip_sim_stall(struct gossip_sim *s, uint32_t node, uint64_t length, bool
 	struct node *n = &s->nodes[node];
 	n->stalled_until = s->now + length;
 	n->is_draining = is_draining;
+	n->is_suspended = false;
 	push(s, (struct event){
 			.time = n->stalled_until, .kind = EV_WAKE, .node = node, .life = n->life});
+}
+
+void gossip_sim_suspend(struct gossip_sim *s, uint32_t node, uint64_t length, bool does_clock_stop)
+{
+	struct node *n = &s->nodes[node];
+	gossip_sim_stall(s, node, length, false);
+	n->is_suspended = true;
+	if (does_clock_stop)
+		n->ahead_ns -= (int64_t)length;
+}
+
+void gossip_sim_jump(struct gossip_sim *s, uint32_t node, uint64_t length)
+{
+	s->nodes[node].ahead_ns += (int64_t)length;
+	plan_tick(s, node);
 }
 
 void gossip_sim_cut(struct gossip_sim *s, uint32_t from, uint32_t to, bool is_cut_now)
@@ -700,6 +734,25 @@ bool gossip_sim_is_converged(struct gossip_sim *s, void *unused)
 			return false;
 	}
 	return true;
+}
+
+struct gossip_sim_push_pulls gossip_sim_push_pulls(const struct gossip_sim *s)
+{
+	struct gossip_sim_push_pulls p = {.fewest = UINT32_MAX};
+	for (uint32_t i = 0; i < s->options.nodes; i++) {
+		const struct node *n = &s->nodes[i];
+		if (!n->core)
+			continue;
+		p.fewest = n->push_pulls < p.fewest ? n->push_pulls : p.fewest;
+		p.most = n->push_pulls > p.most ? n->push_pulls : p.most;
+	}
+	return p;
+}
+
+void gossip_sim_push_pulls_clear(struct gossip_sim *s)
+{
+	for (uint32_t i = 0; i < s->options.nodes; i++)
+		s->nodes[i].push_pulls = 0;
 }
 
 static int compare_times(const void *a, const void *b)

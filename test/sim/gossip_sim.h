@@ -70,6 +70,11 @@ void gossip_sim_leave(struct gossip_sim *s, uint32_t node);
 /* The process sleeps, and what arrives waits for it. is_draining: on waking it reads its sockets
  * before it looks at its timers. */
 void gossip_sim_stall(struct gossip_sim *s, uint32_t node, uint64_t length, bool is_draining);
+/* The machine sleeps, and what arrives is lost. does_clock_stop: its clock stands meanwhile, as
+ * CLOCK_MONOTONIC does; that of a virtual machine that was paused may have gone on. */
+void gossip_sim_suspend(struct gossip_sim *s, uint32_t node, uint64_t length, bool does_clock_stop);
+/* The node's clock is ahead by so much more from now on. */
+void gossip_sim_jump(struct gossip_sim *s, uint32_t node, uint64_t length);
 /* What `from` sends to `to` does not arrive. */
 void gossip_sim_cut(struct gossip_sim *s, uint32_t from, uint32_t to, bool is_cut);
 /* Members of different groups do not reach each other; all are of group 0 at first. */
@@ -92,6 +97,14 @@ bool gossip_sim_is_running(const struct gossip_sim *s, uint32_t node);
 uint32_t gossip_sim_state(struct gossip_sim *s, uint32_t observer, uint32_t member);
 /* Whether all that run see all that run as alive, and each other known member as gone. */
 bool gossip_sim_is_converged(struct gossip_sim *s, void *unused);
+
+/* How many push-pulls the nodes that run have begun since the counts were cleared: that with the
+ * fewest, and that with the most. */
+struct gossip_sim_push_pulls {
+	uint32_t fewest, most;
+};
+struct gossip_sim_push_pulls gossip_sim_push_pulls(const struct gossip_sim *s);
+void gossip_sim_push_pulls_clear(struct gossip_sim *s);
 
 /* When each observer first reported the member down since it was killed, from its kill; sorted.
  * Returns the count. */
