@@ -71,6 +71,11 @@ static void open_remote(struct agent_pair *pair, uint32_t lease_ms)
 	assert_int_equal(tfc__remote_agent_open(pair->ctx, &options, &pair->remote), TFC_OK);
 }
 
+static bool has_no_address(void *user, const char *name, struct tfc__will_address *ret_address)
+{
+	return false;
+}
+
 static void open_service(struct agent_pair *pair)
 {
 	char *cache = tfc__path_join(pair->dir, "cached");
@@ -82,7 +87,9 @@ static void open_service(struct agent_pair *pair)
 					     .env = env};
 	assert_int_equal(tfc__agent_open(pair->ctx, &options, &pair->agent), TFC_OK);
 	free(cache);
-	const struct tfc__agent_service_options service = {.agent = pair->agent};
+	const struct tfc__agent_service_options service = {.agent = pair->agent,
+							   .identity = pair->identity,
+							   .address_of = has_no_address};
 	assert_int_equal(tfc__agent_service_open(pair->ctx, &service, &pair->service), TFC_OK);
 }
 
@@ -96,6 +103,7 @@ void agent_pair_begin(struct agent_pair *pair, uint32_t lease_ms)
 					       &pair->dir),
 			 0);
 	assert_non_null(pair->log_dir = tfc__path_join(pair->dir, "logs"));
+	assert_int_equal(tfc__identity_open(NULL, &error, &pair->identity), 0);
 	open_service(pair);
 	char *bundles = tfc__path_join(pair->dir, "packed");
 	assert_int_equal(tfc__bundles_open(pair->ctx, bundles, 1 << 30, &error, &pair->bundles), 0);
@@ -138,6 +146,7 @@ void agent_pair_end(struct agent_pair *pair)
 	tfc__agent_service_close(pair->service);
 	tfc__agent_close(pair->agent);
 	tfc__bundles_close(pair->bundles);
+	tfc__identity_free(pair->identity);
 	tfc_ctx_free(pair->ctx);
 	assert_int_equal(tfc__remove_tree(pair->dir), 0);
 	free(pair->log_dir);
@@ -170,8 +179,8 @@ static void receive(void *user, const struct tfc__task_event *event)
 		memcpy(received->states, event->states, tfc__job_task_count(job->job));
 }
 
-void paired_open(struct agent_pair *pair, struct paired_job *job, const char *id, uint64_t epoch,
-		 const char *json)
+static void paired_open_info(struct agent_pair *pair, struct paired_job *job, const char *json,
+			     struct tfc__agent_job_info info)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	char *text = strdup(json);
@@ -183,10 +192,24 @@ void paired_open(struct agent_pair *pair, struct paired_job *job, const char *id
 	if (tfc_job_parse(text, strlen(text), "job", &error, &job->job) < 0)
 		fail_msg("%s", error.text);
 	free(text);
-	const struct tfc__agent_job_info info = {.id = id, .job = job->job, .epoch = epoch};
+	info.job = job->job;
 	assert_int_equal(job->ops->job_open(pair->remote, &info, receive, job, &job->handle,
 					    &error),
 			 0);
+}
+
+void paired_open(struct agent_pair *pair, struct paired_job *job, const char *id, uint64_t epoch,
+		 const char *json)
+{
+	paired_open_info(pair, job, json, (struct tfc__agent_job_info){.id = id, .epoch = epoch});
+}
+
+void paired_resume(struct agent_pair *pair, struct paired_job *job, const char *id, uint64_t epoch,
+		   const char *json, const struct tfc__will_key *will)
+{
+	paired_open_info(pair, job, json,
+			 (struct tfc__agent_job_info){
+				 .id = id, .epoch = epoch, .has_inherited = true, .will = *will});
 }
 
 void paired_close(struct paired_job *job)

@@ -18,8 +18,9 @@ struct agent_pair {
 	struct tfc__agent *agent;
 	struct tfc__agent_service *service;
 	struct tfc__remote_agent *remote;
-	struct tfc__bundles *bundles; /* the maintainer's */
-	struct rpc_pair rpc;          /* ends[0] is the maintainer's */
+	struct tfc__bundles *bundles;   /* the maintainer's */
+	struct tfc__identity *identity; /* the node's */
+	struct rpc_pair rpc;            /* ends[0] is the maintainer's */
 	bool is_connected;
 };
 
@@ -65,6 +66,9 @@ struct paired_job {
 /* JSON with ' for ", as node_json; fails the test when it cannot be opened. */
 void paired_open(struct agent_pair *pair, struct paired_job *job, const char *id, uint64_t epoch,
 		 const char *json);
+/* The same, of an earlier epoch whose tasks may be alive there; `will`: what its journal has. */
+void paired_resume(struct agent_pair *pair, struct paired_job *job, const char *id, uint64_t epoch,
+		   const char *json, const struct tfc__will_key *will);
 void paired_close(struct paired_job *job);
 /* The n-th event (from 1) of a kind and task, or NULL. */
 const struct received_event *paired_find(const struct paired_job *job,

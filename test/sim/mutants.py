@@ -3,8 +3,9 @@
 mutants.py BUILD [--seeds N] [--seconds S] [--tests] [NAME...]
 A mutant's files are compiled as the build compiles them, and linked in place of the simulator's own
 or in front of the library. The line "Breaks: ..." in front of a patch names the referee that must find it.
-A patch with a line "Test: NAME" is found by that test of test/sim, or with "Test: unit/NAME" by one of
-test/unit; "Breaks: ..." is the case that fails.
+A patch with a line "Test: NAME" is found by that test of test/sim, or with "Test: FOLDER/NAME" by one of
+that folder of test; "Breaks: ..." is the case that fails. With a line "Helper: tfc-guard" the mutant is
+that helper program, which the test starts, and not the test itself.
 --tests: only these; otherwise only the others.
 """
 
@@ -51,32 +52,61 @@ def compile_mutant(build, path, source, target):
 
 def link_mutant(build, program, paths, objects, target):
     """The program with these objects in place of those of the same sources."""
-    lines = subprocess.run(["ninja", "-C", build, "-t", "commands", program],
-                           capture_output=True, text=True, check=True).stdout.splitlines()
-    argv = shlex.split(next(line for line in reversed(lines) if f" -o {program} " in line))
+    argv = build_command(build, program)
     argv[argv.index("-o") + 1] = str(target)
-    replaced = tuple(path.replace("/", "_") + ".o" for path in paths)
+    own = f"{program}.p/"
+    replaced = tuple(own + os.path.relpath(path, os.path.dirname(program)) + ".o" if path.startswith("test/") else
+                     path.replace("/", "_") + ".o" for path in paths)
     rest = [word for word in argv[1:] if not word.endswith(replaced)]
     subprocess.run(argv[:1] + [str(name) for name in objects] + rest, cwd=build, check=True)
 
 
-def make(build, program, patch, folder):
-    """The program with a mutant in it."""
+def mutated_tree(patch, folder):
+    """A folder with the files that the patch changes."""
     tree = folder / "tree"
-    objects = []
-    paths = changed_files(patch)
-    for path in paths:
+    for path in changed_files(patch):
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
         (tree / path).write_bytes((SOURCE / path).read_bytes())
     done = subprocess.run(["patch", "-s", "-p1", "-d", tree, "-i", patch], capture_output=True,
                           text=True)
     if done.returncode:
         sys.exit(f"{patch.name} does not apply: {done.stdout}{done.stderr}")
+    return tree
+
+
+def build_command(build, target):
+    lines = subprocess.run(["ninja", "-C", build, "-t", "commands", target],
+                           capture_output=True, text=True, check=True).stdout.splitlines()
+    return shlex.split(next(line for line in reversed(lines) if f" -o {target} " in line))
+
+
+def make(build, program, patch, folder):
+    """The program with a mutant in it."""
+    tree = mutated_tree(patch, folder)
+    objects = []
+    paths = changed_files(patch)
     for path in paths:
         objects.append(folder / (path.replace("/", "_") + ".o"))
         compile_mutant(build, path, tree / path, objects[-1])
     link_mutant(build, program, paths, objects, folder / "mutant")
     return folder / "mutant"
+
+
+def make_helpers(build, helper, patch, folder):
+    """A folder with all helper programs, one of which is a mutant. One command compiles and links it."""
+    tree = mutated_tree(patch, folder)
+    helpers = folder / "helpers"
+    helpers.mkdir()
+    for path in (build / "lib").glob("tfc-*"):
+        if path.is_file() and path.name != helper:
+            (helpers / path.name).symlink_to(path)
+    argv = build_command(build, f"lib/{helper}")
+    argv[argv.index("-o") + 1] = str(helpers / helper)
+    for path in changed_files(patch):
+        source = next(i for i, word in enumerate(argv) if (build / word).resolve() == SOURCE / path)
+        argv[source:source + 1] = ["-iquote", str((SOURCE / path).parent), str(tree / path)]
+    subprocess.run([*argv, "-w"], cwd=build, check=True)
+    return helpers
 
 
 def head_line(patch, name):
@@ -106,11 +136,13 @@ def test_program(name):
     return f"test/{name}_test" if "/" in name else f"test/sim/{name}_test"
 
 
-def run_test(program, case):
-    """The line of the test's output that says that this case failed, or None."""
-    done = subprocess.run([program], capture_output=True, text=True)
+def run_test(build, program, case, helpers):
+    """The line of the test's output that says that this case failed, or None. ERROR: it has also left something
+    behind."""
+    env = dict(os.environ, TFC_HELPER_DIR=str(helpers), TFC_TEST_TASK=str(build / "test" / "proc" / "test_task"))
+    done = subprocess.run([program], capture_output=True, text=True, env=env)
     return next((line for line in (done.stdout + done.stderr).splitlines()
-                 if line == f"[  FAILED  ] {case}"), None)
+                 if line in (f"[  FAILED  ] {case}", f"[  ERROR   ] {case}")), None)
 
 
 def main():
@@ -128,10 +160,12 @@ def main():
             continue
         with tempfile.TemporaryDirectory() as folder:
             begin = time.monotonic()
-            program = make(options.build.resolve(), test_program(test) if test else "test/sim/nodes/nodes",
-                           patch, pathlib.Path(folder))
+            build, folder, helper = options.build.resolve(), pathlib.Path(folder), head_line(patch, "Helper")
+            program = test_program(test) if test else "test/sim/nodes/nodes"
+            helpers = make_helpers(build, helper, patch, folder) if helper else build / "lib"
+            program = build / program if helper else make(build, program, patch, folder)
             if test:
-                found = run_test(program, head_line(patch, "Breaks"))
+                found = run_test(build, program, head_line(patch, "Breaks"), helpers)
             else:
                 found = hunt(program, head_line(patch, "Breaks"), head_line(patch, "Seen in world"),
                              options.seeds, options.seconds)
