@@ -2,6 +2,7 @@
 import contextlib
 import datetime
 import json
+import math
 import os
 import pathlib
 import pty
@@ -10,6 +11,7 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import time
 
@@ -39,6 +41,18 @@ class GossipTest(NodeTest):
         run.name = name
         return run
 
+    def ask(self, command, *args, name="a"):
+        run = self.start_bare(command, "--gateway", f"unix:{self.dir}/state-{name}/node.sock", *args).end()
+        self.assertEqual(run.status, 0, run.err)
+        return run.out.decode()
+
+    @staticmethod
+    def lost_by(run, offset=0):
+        """The members that `run` has reported as down since then."""
+        events = [json.loads(line) for line in run.out[offset:].decode().split("\n")[:-1]]
+        return {event["name"] for event in events if event["event"] == "member"
+                and event["state"] == "down"}
+
 
 class StartTest(GossipTest):
     def test_nodes_find_each_other_through_one_seed(self):
@@ -54,11 +68,6 @@ class StartTest(GossipTest):
         end = time.monotonic() + harness.PATIENCE
         while "rtt_us" not in json.loads(self.ask("members", "--json", name="c"))[0]:
             self.assertLess(time.monotonic(), end)
-
-    def ask(self, command, *args, name="a"):
-        run = self.start_bare(command, "--gateway", f"unix:{self.dir}/state-{name}/node.sock", *args).end()
-        self.assertEqual(run.status, 0, run.err)
-        return run.out.decode()
 
     def test_the_seed_may_start_last(self):
         c = self.node("c", "--join", self.host_port("a"))
@@ -110,8 +119,6 @@ class ChangeTest(GossipTest):
         after = json.loads(self.ask("members", "--json"))[1]
         self.assertEqual((after["name"], after["node_id"], after["address"]),
                          ("b", before["node_id"], self.address[3]))
-
-    ask = StartTest.ask
 
     def test_a_node_that_leaves_has_left(self):
         a = self.node("a")
@@ -201,7 +208,6 @@ class ChangeTest(GossipTest):
 
 class ConnectionTest(GossipTest):
     """Nodes connect when something needs it, and disconnect when nothing does."""
-    ask = StartTest.ask
     until = ChangeTest.until
 
     def connections(self, run):
@@ -299,6 +305,50 @@ class ConnectionTest(GossipTest):
         job.process.kill()
         job.end()
 
+    @contextlib.contextmanager
+    def moved(self, run, *args):
+        """Node b, which was killed and started at another port, and another program that listens at the old one and
+        says nothing."""
+        run.process.kill()
+        run.end()
+        host, port = self.host_port("b").split(":")
+        with socket.create_server((host, int(port))) as listener:
+            listener.setblocking(False)
+            self.address[1] = self.address[3]
+            yield self.node("b", "--join", self.host_port("a"), *args), listener
+
+    def test_a_node_that_returns_at_another_address_is_reached_at_once(self):
+        a, b, c = self.cluster()
+        self.await_idle([a, b, c])
+        with self.moved(b, "--slots", "1") as (b, old):
+            harness.wait_until(lambda: self.address[3] in self.ask("members", "--json"), "the new address")
+            self.await_alive(a, b, c)
+            self.await_idle([a, b, c])
+            begun = time.monotonic()
+            job = self.start_job("--", "sleep", "1000")
+            self.until(job, lambda: job.out.decode().count('"state":"ready"') == 3)
+            self.assertLess(time.monotonic() - begun, 2)
+            self.ask("drain", "b", name="c")
+            self.assertRaises(BlockingIOError, old.accept)  # nobody dialed it
+            job.process.kill()
+            job.end()
+
+    def test_a_job_continues_on_a_node_that_returns_at_another_address(self):
+        work = ["--label", "role=work"]
+        a = self.node("a")
+        b = self.node("b", "--join", self.host_port("a"), *work)
+        self.await_alive(a, b)
+        job = self.start_bare("start", "--gateway", f"unix:{self.dir}/state-a/node.sock", "--framework", "none", "--json",
+                              *work, "--restart-on", "failure", "--", "sleep", "1000")
+        self.until(job, lambda: '"state":"ready"' in job.out.decode())
+        with self.moved(b, *work) as (b, old):  # node a dials it when its connection ends
+            begun = time.monotonic()
+            self.until(job, lambda: job.out.decode().count('"state":"ready"') == 2)
+            self.assertLess(time.monotonic() - begun, 3)
+            old.accept()[0].close()
+            self.ask("stop", next(event["job"] for event in job.events()))
+            job.end()
+
     def test_a_node_whose_job_runs_elsewhere_that_is_killed_is_down_at_once(self):
         runs = self.cluster()
         self.await_idle(runs)
@@ -310,6 +360,70 @@ class ConnectionTest(GossipTest):
         self.assertLess(time.monotonic() - killed, 0.5)
         job.process.kill()
         job.end()
+
+
+class ClockTest(GossipTest):
+    """Clocks of node b jump, or its machine sleeps. Nobody is down because of that but a node that slept."""
+
+    def setUp(self):
+        super().setUp()
+        if "TFC_TEST_CLOCKS" not in os.environ:
+            self.skipTest("a sanitizer has to be loaded first")
+        self.write_offsets()
+        self.a = self.node("a")
+        self.env.update(LD_PRELOAD=os.environ["TFC_TEST_CLOCKS"], TFC_TEST_OFFSETS=self.offsets)
+        self.b = self.node("b", "--join", self.host_port("a"))
+        del self.env["LD_PRELOAD"]
+        self.c = self.node("c", "--join", self.host_port("a"))
+        self.await_alive(self.a, self.b, self.c)
+
+    @property
+    def offsets(self):
+        return os.path.join(self.dir, "offsets")
+
+    def write_offsets(self, realtime=0, monotonic=0, boottime=0):
+        """In seconds."""
+        data = struct.pack("=3q", *(int(seconds * 1e9) for seconds in (realtime, monotonic, boottime)))
+        with open(self.offsets, "r+b" if os.path.exists(self.offsets) else "wb") as file:
+            file.write(data)
+
+    def await_contact(self):
+        """Until a has received from b, and b from a, what was sent since now."""
+        begun = time.monotonic()
+        for name, other in ("ab", "ba"):
+            def silent_s():
+                members = json.loads(self.ask("members", "--json", name=name))
+                return next(member for member in members if member["name"] == other).get("silent_s", math.inf)
+            harness.wait_until(lambda: silent_s() < time.monotonic() - begun - 1, f"contact of {name} with {other}")
+
+    def test_a_wall_clock_that_is_set_changes_nothing(self):
+        for hours in (1, -1):
+            self.write_offsets(realtime=3600 * hours)
+            self.await_contact()
+        self.c.process.kill()
+        for run in (self.a, self.b):
+            self.await_state(run, "c", "down")
+            self.assertEqual(self.lost_by(run), {"c"})
+
+    def test_a_clock_that_jumps_while_the_node_runs_declares_nobody(self):
+        self.write_offsets(monotonic=3600)  # a virtual machine that was paused; CLOCK_BOOTTIME stays behind
+        self.await_contact()
+        self.c.process.kill()
+        for run in (self.a, self.b):
+            self.await_state(run, "c", "down")
+            self.assertEqual(self.lost_by(run), {"c"})
+
+    def test_a_machine_that_was_suspended_comes_back_and_declares_nobody(self):
+        """CLOCK_BOOTTIME goes on meanwhile, CLOCK_MONOTONIC does not."""
+        stopped = time.monotonic()
+        self.b.process.send_signal(signal.SIGSTOP)
+        for run in (self.a, self.c):
+            self.await_state(run, "b", "down")
+        self.write_offsets(monotonic=stopped - time.monotonic())
+        self.b.process.send_signal(signal.SIGCONT)
+        self.await_alive(self.a, self.b, self.c)
+        self.await_contact()
+        self.assertEqual([self.lost_by(run) for run in (self.a, self.b, self.c)], [{"b"}, set(), {"b"}])
 
 
 class WatchTest(GossipTest):
@@ -414,14 +528,6 @@ class KeyTest(GossipTest):
                 self.await_alive(*runs.values())
                 for other in set(join) - {name}:
                     self.assertEqual(self.lost_by(runs[other], before[other]) - {name}, set(), runs[other].err)
-
-    @staticmethod
-    def lost_by(run, offset):
-        """The members that `run` has reported as down since then."""
-        events = [json.loads(line) for line in run.out[offset:].decode().split("\n")[:-1]]
-        return {event["name"] for event in events if event["event"] == "member"
-                and event["state"] == "down"}
-
 
 class RefusedTest(GossipTest):
     def test_bad_input(self):

@@ -126,11 +126,6 @@ class KeyChangeTest(GossipTest):
         self.assertNotIn("read the changed key file", runs["a"].err.decode())
         self.ask("stop", "--kill", "--wait", job)
 
-    def ask(self, command, *args, name="a"):
-        run = self.start_bare(command, "--gateway", f"unix:{self.dir}/state-{name}/node.sock", *args).end()
-        self.assertEqual(run.status, 0, run.err)
-        return run.out.decode()
-
 
 del GossipTest  # its tests run in their own program
 

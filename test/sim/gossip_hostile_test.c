@@ -11,6 +11,8 @@
 #include "base/random.h"
 #include "gossip_sim.h"
 #include "member/gossip_message.h"
+#include "transport/datagram.h"
+#include "wire/sealed.h"
 #include <tfcluster/error.h>
 
 struct frame {
@@ -352,6 +354,24 @@ static void full_tables_do_not_multiply_messages(void **state)
 	gossip_sim_free(s);
 }
 
+/* The records of 60 members that join at once fill the datagrams. */
+static void no_datagram_is_longer_than_1400_bytes(void **state)
+{
+	(void)state;
+	struct gossip_sim_options o = {.nodes = 60, .seed = 4, .meta_len = 40};
+	o.core.datagram_max = TFC__DATAGRAM_MAX - TFC__SEALED_OVERHEAD; /* as gossip.c has it */
+	struct gossip_sim *s = gossip_sim_new(&o);
+	for (uint32_t i = 0; i < 60; i++)
+		gossip_sim_start(s, i, i ? 0 : UINT32_MAX);
+	gossip_sim_run(s, 20 * GS_SECOND);
+	gossip_sim_kill(s, 7, true);
+	gossip_sim_run(s, 20 * GS_SECOND);
+	uint64_t largest = gossip_sim_counts(s)->largest_datagram + TFC__SEALED_OVERHEAD;
+	print_message("the longest datagram has %llu bytes\n", (unsigned long long)largest);
+	assert_in_range(largest, 1350, 1400);
+	gossip_sim_free(s);
+}
+
 static void a_helper_that_is_busy_says_so_at_once(void **state)
 {
 	(void)state;
@@ -524,6 +544,7 @@ int main(void)
 		cmocka_unit_test(a_leave_at_the_end_of_the_counter_is_a_leave),
 		cmocka_unit_test(a_generation_that_no_copy_can_have_is_not_stored),
 		cmocka_unit_test(full_tables_do_not_multiply_messages),
+		cmocka_unit_test(no_datagram_is_longer_than_1400_bytes),
 		cmocka_unit_test(a_helper_that_is_busy_says_so_at_once),
 		cmocka_unit_test(a_late_alive_does_not_revive),
 		cmocka_unit_test(a_datagram_is_answered_once),
