@@ -37,7 +37,7 @@ static void on_conflict(struct tfc__gossip_membership *gossip,
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__gossip_address_write(&kept->address, kept_at);
 	tfc__gossip_address_write(&lost->address, lost_at);
-	if (tfc__gossip_is_same_id(&kept->id, &lost->id))
+	if (tfc__gossip_id_equal(&kept->id, &lost->id))
 		tfc__fail(&error, TFC_EEXIST, "member", 0,
 			  "nodes \"%s\" at %s and \"%s\" at %s have the same identity: the state "
 			  "directory of one is a copy of the other's; remove the file \"identity\" "

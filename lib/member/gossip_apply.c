@@ -186,12 +186,11 @@ static void gossip_apply_alive(struct tfc__gossip *g, struct gossip_peer *peer,
 			       const struct tfc__gossip_message *m,
 			       const struct gossip_origin *origin)
 {
-	uint32_t changes;
-	bool is_new = tfc__gossip_generation(m->incarnation) >
-		      tfc__gossip_generation(peer->incarnation);
+	uint32_t changes, generation = tfc__gossip_generation(m->incarnation);
+	uint32_t known = tfc__gossip_generation(peer->incarnation);
+	bool is_new = generation > known;
 	bool was_there = tfc__gossip_is_there(peer);
-	if (was_there && !is_new &&
-	    tfc__gossip_generation(m->incarnation) == tfc__gossip_generation(peer->incarnation) &&
+	if (was_there && generation == known &&
 	    tfc__gossip_address_compare(&m->address, &peer->address) != 0) {
 		gossip_apply_twin(g, peer, m, origin);
 		return;

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct tfc__gossip;
 
@@ -34,6 +35,12 @@ enum {
 struct tfc__gossip_id {
 	uint8_t bytes[TFC__GOSSIP_ID_SIZE]; /* hash of the static key */
 };
+
+static inline bool tfc__gossip_id_equal(const struct tfc__gossip_id *a,
+					const struct tfc__gossip_id *b)
+{
+	return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
 
 struct tfc__gossip_address {
 	uint8_t ip[16]; /* IPv6; an IPv4 address as ::ffff:a.b.c.d */

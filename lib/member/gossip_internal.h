@@ -4,7 +4,6 @@
 #ifndef TFC_MEMBER_GOSSIP_INTERNAL_H
 #define TFC_MEMBER_GOSSIP_INTERNAL_H
 
-#include <string.h>
 
 #include "base/name_table.h"
 #include "member/gossip.h"
@@ -79,12 +78,6 @@ void tfc__gossip_membership_step(struct tfc__gossip_membership *gossip,
 void tfc__gossip_name_refused(struct tfc__gossip_membership *gossip, const tfc_error *why);
 
 /* ---- gossip_rows.c */
-
-static inline bool tfc__gossip_is_same_id(const struct tfc__gossip_id *a,
-					  const struct tfc__gossip_id *b)
-{
-	return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
-}
 
 static inline bool tfc__gossip_is_gone(uint32_t state)
 {

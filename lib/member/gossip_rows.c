@@ -92,7 +92,7 @@ void tfc__gossip_row_show_state(struct tfc__gossip_membership *gossip,
 static void row_show(struct tfc__gossip_membership *gossip, struct tfc__gossip_row *row,
 		     const struct tfc__gossip_member *member)
 {
-	if (!tfc__gossip_is_same_id(&row->id, &member->id) || tfc__gossip_is_gone(member->state))
+	if (!tfc__gossip_id_equal(&row->id, &member->id) || tfc__gossip_is_gone(member->state))
 		row->is_refused = row->is_unreached = false;
 	row->id = member->id;
 	row->state = member->state;

@@ -199,12 +199,6 @@ struct tfc__gossip {
 uint32_t tfc__gossip_random(struct tfc__gossip *g, uint32_t below);
 /* log10, in thousandths */
 uint32_t tfc__gossip_log10_milli(uint32_t n);
-static inline bool tfc__gossip_id_equal(const struct tfc__gossip_id *a,
-					const struct tfc__gossip_id *b)
-{
-	return __builtin_memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
-}
-
 static inline bool tfc__gossip_name_equal(const struct gossip_peer *a, const struct gossip_peer *b)
 {
 	return a->name_len == b->name_len && memcmp(a->text, b->text, a->name_len) == 0;
