@@ -4,7 +4,6 @@
 #ifndef TFC_MEMBER_GOSSIP_INTERNAL_H
 #define TFC_MEMBER_GOSSIP_INTERNAL_H
 
-
 #include "base/name_table.h"
 #include "member/gossip.h"
 #include "member/gossip_core.h"
