@@ -138,30 +138,151 @@ int tfc__place_reserve(struct tfc__place *place, uint32_t task_count)
 	if (task_count <= place->task_count)
 		return TFC_OK;
 	size_t had = bitmap_words(place->task_count), words_now = bitmap_words(task_count);
-	struct tfc__lines_cursor *cursors = realloc(place->cursors, task_count * sizeof(*cursors));
-	if (!cursors)
+	struct tfc__place_task *tasks = realloc(place->tasks, task_count * sizeof(*tasks));
+	if (!tasks)
 		return TFC_ENOMEM;
-	place->cursors = cursors;
+	place->tasks = tasks;
 	if (!bitmap_grow(&place->has_cursor, had, words_now) ||
 	    !bitmap_grow(&place->has_any, bitmap_words(had), bitmap_words(words_now)))
 		return TFC_ENOMEM;
-	memset(cursors + place->task_count, 0, (task_count - place->task_count) * sizeof(*cursors));
+	memset(tasks + place->task_count, 0, (task_count - place->task_count) * sizeof(*tasks));
 	place->task_count = task_count;
 	return TFC_OK;
+}
+
+/* ---- the text
+ *
+ * A cursor is reported with every line, and has a part for each task of a running job. */
+
+#define NEXT_SIZE (sizeof("ffffffffg") - 1)
+#define PART_SIZE (sizeof("_ffffffff.") + TFC__CURSOR_TEXT_SIZE)
+
+/* Returns the end of the text. */
+static char *part_write(char *text, char mark, uint32_t number,
+			const struct tfc__lines_cursor *cursor)
+{
+	*text++ = mark;
+	text = hex_write(text, number);
+	*text++ = '.';
+	return cursor_write(text, cursor);
+}
+
+/* Where the parts of the tasks before `task` end in the text. */
+static size_t parts_end_before(const struct tfc__place *place, uint32_t task)
+{
+	size_t word = task / 64;
+	uint64_t before = place->has_cursor[word] & ((UINT64_C(1) << task % 64) - 1);
+	while (!before && word)
+		before = place->has_cursor[--word];
+	if (!before)
+		return NEXT_SIZE;
+	const struct tfc__place_task *last =
+		&place->tasks[word * 64 + 63 - (size_t)__builtin_clzll(before)];
+	return last->text_at + last->text_len;
+}
+
+static void parts_shift_after(struct tfc__place *place, uint32_t task, uint32_t by)
+{
+	uint64_t left = place->has_cursor[task / 64] & ~UINT64_C(1) << task % 64;
+	for (size_t word = task / 64;; left = place->has_cursor[word]) {
+		for (; left; left &= left - 1)
+			place->tasks[word * 64 + (size_t)__builtin_ctzll(left)].text_at += by;
+		if (++word == bitmap_words(place->task_count))
+			return;
+	}
+}
+
+/* Replaces the part of a task; cursor NULL: removes it. */
+static void place_update_text(struct tfc__place *place, uint32_t task,
+			      const struct tfc__lines_cursor *cursor)
+{
+	struct tfc__buf *text = &place->text;
+	struct tfc__place_task *of = &place->tasks[task];
+	char part[PART_SIZE];
+	bool had_part = tfc__place_cursor(place, task);
+	size_t len = cursor ? (size_t)(part_write(part, '_', task, cursor) - part) : 0;
+	size_t old_len = had_part ? of->text_len : 0;
+	size_t at = had_part ? of->text_at : parts_end_before(place, task);
+	bool is_last = at + old_len == text->len;
+	if (!tfc__buf_reserve(text, len)) {
+		place->is_text_current = false;
+		return;
+	}
+	if (len != old_len)
+		memmove(text->data + at + len, text->data + at + old_len,
+			text->len - at - old_len + 1);
+	memcpy(text->data + at, part, len);
+	text->len += len - old_len;
+	if (len != old_len && !is_last)
+		parts_shift_after(place, task, (uint32_t)(len - old_len));
+	of->text_at = (uint32_t)at;
+	of->text_len = (uint32_t)len;
+}
+
+static void part_add(struct tfc__buf *text, char mark, uint32_t number,
+		     const struct tfc__lines_cursor *cursor)
+{
+	char *begin = tfc__buf_reserve(text, PART_SIZE);
+	if (begin)
+		tfc__buf_grow(text, (size_t)(part_write(begin, mark, number, cursor) - begin));
+}
+
+static void place_write_parts(struct tfc__place *place)
+{
+	static const char room[NEXT_SIZE];
+	struct tfc__buf *text = &place->text;
+	tfc__buf_clear(text);
+	text->is_failed = false;
+	tfc__buf_add(text, room, sizeof(room));
+	for (size_t i = 0; i < bitmap_words(bitmap_words(place->task_count)); i++)
+		for (uint64_t any = place->has_any[i]; any; any &= any - 1) {
+			size_t word = i * 64 + (size_t)__builtin_ctzll(any);
+			for (uint64_t left = place->has_cursor[word]; left; left &= left - 1) {
+				uint32_t task = (uint32_t)(word * 64 +
+							   (size_t)__builtin_ctzll(left));
+				struct tfc__place_task *of = &place->tasks[task];
+				of->text_at = (uint32_t)text->len;
+				part_add(text, '_', task, &of->cursor);
+				of->text_len = (uint32_t)(text->len - of->text_at);
+			}
+		}
+	for (uint32_t i = 0; i < place->missing_count; i++)
+		part_add(text, '~', place->missing[i].entry, &place->missing[i].cursor);
+	place->is_text_current = !text->is_failed;
+}
+
+const char *tfc__place_text(struct tfc__place *place)
+{
+	char next[NEXT_SIZE + 8], *end;
+	if (!place->is_text_current)
+		place_write_parts(place);
+	if (!place->is_text_current)
+		return "";
+	end = hex_write(next, place->next);
+	if (place->is_gap_reported)
+		*end++ = 'g';
+	size_t len = (size_t)(end - next);
+	return memcpy(place->text.data + NEXT_SIZE - len, next, len);
 }
 
 void tfc__place_set(struct tfc__place *place, uint32_t task, const struct tfc__lines_cursor *cursor)
 {
 	uint32_t word = task / 64;
 	uint64_t bit = UINT64_C(1) << task % 64, any = UINT64_C(1) << word % 64;
+	if (!cursor && !(place->has_cursor[word] & bit))
+		return;
+	if (place->is_text_current)
+		place_update_text(place, task, cursor);
 	if (cursor) {
 		place->has_cursor[word] |= bit;
 		place->has_any[word / 64] |= any;
-		place->cursors[task] = *cursor;
+		place->tasks[task].cursor = *cursor;
 	} else if (!(place->has_cursor[word] &= ~bit)) {
 		place->has_any[word / 64] &= ~any;
 	}
 }
+
+/* ---- missing output */
 
 #define MISSING_MAX 65536 /* limit on the attempts with missing output */
 
@@ -207,6 +328,7 @@ int tfc__place_set_missing(struct tfc__place *place, uint32_t entry,
 		place->missing_count++;
 	}
 	place->missing[at] = (struct tfc__place_missing){entry, *cursor};
+	place->is_text_current = false;
 	return TFC_OK;
 }
 
@@ -225,6 +347,7 @@ int tfc__place_apply(struct tfc__place *place, const struct tfc__mark *mark)
 		tfc__place_set(place, mark->ended_task, NULL);
 	uint32_t at = place_find_missing(place, mark->missing_over);
 	if (at < place->missing_count && place->missing[at].entry == mark->missing_over) {
+		place->is_text_current = false;
 		place->missing_count--;
 		memmove(&place->missing[at], &place->missing[at + 1],
 			(place->missing_count - at) * sizeof(*place->missing));
@@ -234,7 +357,7 @@ int tfc__place_apply(struct tfc__place *place, const struct tfc__mark *mark)
 
 void tfc__place_fini(struct tfc__place *place)
 {
-	free(place->cursors);
+	free(place->tasks);
 	free(place->has_cursor);
 	free(place->has_any);
 	free(place->missing);
@@ -244,47 +367,13 @@ void tfc__place_fini(struct tfc__place *place)
 
 size_t tfc__place_bytes(const struct tfc__place *place)
 {
-	return place->task_count * sizeof(*place->cursors) +
+	return place->task_count * sizeof(*place->tasks) +
 	       bitmap_words(place->task_count) * sizeof(*place->has_cursor) +
 	       bitmap_words(bitmap_words(place->task_count)) * sizeof(*place->has_any) +
 	       2 * place->missing_count * sizeof(*place->missing) + place->text.capacity;
 }
 
-static void place_text_add(struct tfc__buf *text, char mark, uint32_t number,
-			   const struct tfc__lines_cursor *cursor)
-{
-	char *begin = tfc__buf_reserve(text, TFC__CURSOR_TEXT_SIZE + sizeof("_ffffffff."));
-	if (!begin)
-		return;
-	char *at = begin;
-	*at++ = mark;
-	at = hex_write(at, number);
-	*at++ = '.';
-	tfc__buf_grow(text, (size_t)(cursor_write(at, cursor) - begin));
-}
-
-const char *tfc__place_text(struct tfc__place *place)
-{
-	struct tfc__buf *text = &place->text;
-	char next[17];
-	tfc__buf_clear(text);
-	text->is_failed = false;
-	tfc__buf_add(text, next, (size_t)(hex_write(next, place->next) - next));
-	if (place->is_gap_reported)
-		tfc__buf_add_char(text, 'g');
-	for (size_t i = 0; i < bitmap_words(bitmap_words(place->task_count)); i++)
-		for (uint64_t any = place->has_any[i]; any; any &= any - 1) {
-			size_t word = i * 64 + (size_t)__builtin_ctzll(any);
-			for (uint64_t left = place->has_cursor[word]; left; left &= left - 1) {
-				uint32_t task = (uint32_t)(word * 64 +
-							   (size_t)__builtin_ctzll(left));
-				place_text_add(text, '_', task, &place->cursors[task]);
-			}
-		}
-	for (uint32_t i = 0; i < place->missing_count; i++)
-		place_text_add(text, '~', place->missing[i].entry, &place->missing[i].cursor);
-	return text->is_failed ? "" : text->data;
-}
+/* ---- parsing */
 
 /* "_TASK.CURSOR"; tasks in ascending order, all below `end`. */
 static int place_read_task(struct tfc__place *place, const char **at, uint64_t *first, uint32_t end)

@@ -54,17 +54,23 @@ struct tfc__place_missing {
 	struct tfc__lines_cursor cursor;
 };
 
+struct tfc__place_task {
+	struct tfc__lines_cursor cursor;
+	uint32_t text_at, text_len; /* of a task with a line cursor: its part of the text */
+};
+
 struct tfc__place {
 	uint32_t next;
 	bool is_gap_reported; /* the gap that belongs to entry `next`, the end of an attempt, was
 			     reported too */
 	uint32_t task_count;
-	struct tfc__lines_cursor *cursors;
+	struct tfc__place_task *tasks;
 	uint64_t *has_cursor;               /* a bit per task: few tasks have a line cursor */
 	uint64_t *has_any;                  /* a bit per word of has_cursor: it is not 0 */
 	struct tfc__place_missing *missing; /* sorted by entry */
 	uint32_t missing_count;
-	struct tfc__buf text;
+	struct tfc__buf text; /* space for NEXT and 'g', then the parts of tasks and entries */
+	bool is_text_current; /* it has the parts */
 };
 
 /* A zeroed place is valid and is the beginning. Allocates the line cursors of task_count tasks:
@@ -78,7 +84,7 @@ static inline const struct tfc__lines_cursor *tfc__place_cursor(const struct tfc
 								uint32_t task)
 {
 	bool has_cursor = task < place->task_count && place->has_cursor[task / 64] >> task % 64 & 1;
-	return has_cursor ? &place->cursors[task] : NULL;
+	return has_cursor ? &place->tasks[task].cursor : NULL;
 }
 /* Applies a mark: TFC_OK; TFC_ENOMEM: the place is unchanged. */
 int tfc__place_apply(struct tfc__place *place, const struct tfc__mark *mark);
@@ -91,7 +97,8 @@ void tfc__place_fini(struct tfc__place *place);
 /* Allocated bytes. */
 size_t tfc__place_bytes(const struct tfc__place *place);
 
-/* The cursor; "" when out of memory. Valid until the place changes. */
+/* The cursor; "" when out of memory. Valid until the place changes. After a change of one task,
+ * only that task's part is written anew. */
 const char *tfc__place_text(struct tfc__place *place);
 
 /* Parses a cursor into a zeroed place, and allocates line cursors for the tasks that have one.

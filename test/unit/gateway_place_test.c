@@ -75,6 +75,46 @@ static void few_cursors_of_many_tasks_are_written_in_order(void **state)
 	tfc__place_fini(&place);
 }
 
+/* After each change the text is what a place without a text would write. */
+static void a_text_is_the_same_however_it_came_to_be(void **state)
+{
+	struct tfc__place place = {0};
+	uint32_t random = 1;
+	assert_int_equal(tfc__place_reserve(&place, 200), TFC_OK);
+	for (uint32_t i = 0; i < 20000; i++) {
+		random = random * 1664525 + 1013904223;
+		uint32_t number = random >> 24, length = random >> 16 & 31, kind = random >> 8 & 15;
+		struct tfc__mark mark = tfc__no_mark;
+		mark.next = 256 + i;
+		mark.is_gap_reported = kind & 1;
+		mark.cursor = (struct tfc__lines_cursor){{{number, 1ull << length}, {number, i}}};
+		if (kind < 8)
+			mark.task = number % 200;
+		else if (kind < 13)
+			mark.ended_task = number % 200;
+		else if (kind < 14)
+			mark.missing = number;
+		else
+			mark.missing_over = number;
+		assert_int_equal(tfc__place_apply(&place, &mark), TFC_OK);
+		struct tfc__place fresh = {0};
+		const char *text = tfc__place_text(&place);
+		assert_int_equal(tfc__place_read(&fresh, 200, text), TFC_OK);
+		for (uint32_t task = 0; task < 200; task++) {
+			const struct tfc__lines_cursor *one = tfc__place_cursor(&place, task),
+						       *other = tfc__place_cursor(&fresh, task);
+			assert_int_equal(!one, !other);
+			if (one)
+				assert_memory_equal(one, other, sizeof(*one));
+		}
+		assert_int_equal(fresh.next, mark.next);
+		assert_int_equal(fresh.missing_count, place.missing_count);
+		assert_string_equal(tfc__place_text(&fresh), text);
+		tfc__place_fini(&fresh);
+	}
+	tfc__place_fini(&place);
+}
+
 /* As many as there may be, in a time that grows with their number alone. */
 static void many_rests_are_read_and_kept_in_order(void **state)
 {
@@ -153,6 +193,7 @@ int main(void)
 		cmocka_unit_test(a_place_is_read_as_it_was_written),
 		cmocka_unit_test(what_no_place_writes_is_refused),
 		cmocka_unit_test(few_cursors_of_many_tasks_are_written_in_order),
+		cmocka_unit_test(a_text_is_the_same_however_it_came_to_be),
 		cmocka_unit_test(many_rests_are_read_and_kept_in_order),
 		cmocka_unit_test(streams_that_are_equally_far_share_a_number),
 		cmocka_unit_test(reports_have_a_number_only_where_it_differs),
