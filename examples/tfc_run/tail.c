@@ -10,8 +10,6 @@ struct line {
 };
 
 struct tail_task {
-	char type[64];
-	uint32_t index;
 	struct line *ring;
 	uint64_t added;
 };
@@ -28,30 +26,26 @@ static uint64_t tail_kept(const struct tail *tail, const struct tail_task *task)
 
 void tail_end(struct tail *tail)
 {
-	for (size_t i = 0; i < tail->count; i++) {
-		for (uint64_t k = 0; k < tail_kept(tail, &tail->tasks[i]); k++)
-			free(tail->tasks[i].ring[k].bytes);
-		free(tail->tasks[i].ring);
+	for (size_t i = 0; i < tail->tasks.count; i++) {
+		for (uint64_t k = 0; k < tail_kept(tail, &tail->kept[i]); k++)
+			free(tail->kept[i].ring[k].bytes);
+		free(tail->kept[i].ring);
 	}
-	free(tail->tasks);
-	tail->tasks = NULL;
-	tail->count = 0;
+	free(tail->kept);
+	tasks_free(&tail->tasks);
+	*tail = (struct tail){.limit = tail->limit};
 }
 
 static struct tail_task *tail_find_task(struct tail *tail, const tfc_event *event)
 {
-	for (size_t i = 0; i < tail->count; i++)
-		if (tail->tasks[i].index == event->task_index &&
-		    strcmp(tail->tasks[i].type, event->task_type) == 0)
-			return &tail->tasks[i];
-	struct tail_task *tasks = reallocarray(tail->tasks, tail->count + 1, sizeof(*tasks));
-	if (!tasks)
+	size_t count = tail->tasks.count, number = tasks_find(&tail->tasks, event);
+	if (number < count)
+		return &tail->kept[number];
+	tail->kept = reallocarray(tail->kept, count + 1, sizeof(*tail->kept));
+	if (!tail->kept)
 		die_without_memory();
-	tail->tasks = tasks;
-	struct tail_task *task = &tasks[tail->count++];
-	*task = (struct tail_task){.index = event->task_index};
-	strncpy(task->type, event->task_type, sizeof(task->type) - 1);
-	task->ring = calloc(tail->limit, sizeof(*task->ring));
+	struct tail_task *task = &tail->kept[count];
+	*task = (struct tail_task){.ring = calloc(tail->limit, sizeof(*task->ring))};
 	if (!task->ring)
 		die_without_memory();
 	return task;
@@ -81,7 +75,7 @@ void tail_add(struct tail *tail, const tfc_event *event)
 		.job_state = event->job_state,
 		.generation = event->generation,
 		.cursor = line->bytes + len,
-		.task_type = NULL, /* tail_each sets it: the array of tasks may move */
+		.task_type = NULL, /* tail_each sets it */
 		.task_index = event->task_index,
 		.attempt = event->attempt,
 		.node = "",
@@ -96,33 +90,29 @@ void tail_add(struct tail *tail, const tfc_event *event)
 	task->added++;
 }
 
-/* The task whose next line is the oldest. */
-static struct tail_task *tail_first(struct tail *tail, const uint64_t *shown)
+static int line_compare(const void *one, const void *other)
 {
-	struct tail_task *first = NULL;
-	uint64_t least = UINT64_MAX;
-	for (size_t i = 0; i < tail->count; i++) {
-		struct tail_task *task = &tail->tasks[i];
-		uint64_t at = task->added - tail_kept(tail, task) + shown[i];
-		if (at < task->added && task->ring[at % tail->limit].number < least) {
-			least = task->ring[at % tail->limit].number;
-			first = task;
-		}
-	}
-	return first;
+	uint64_t a = (*(struct line *const *)one)->number,
+		 b = (*(struct line *const *)other)->number;
+	return (a > b) - (a < b);
 }
 
 void tail_each(struct tail *tail, struct output *output)
 {
-	uint64_t *shown = calloc(tail->count ? tail->count : 1, sizeof(*shown));
-	if (!shown)
+	size_t count = 0;
+	for (size_t i = 0; i < tail->tasks.count; i++)
+		count += tail_kept(tail, &tail->kept[i]);
+	struct line **lines = calloc(count + 1, sizeof(struct line *));
+	if (!lines)
 		die_without_memory();
-	for (struct tail_task *task; (task = tail_first(tail, shown));) {
-		uint64_t *of_task = &shown[task - tail->tasks];
-		uint64_t at = task->added - tail_kept(tail, task) + (*of_task)++;
-		struct line *line = &task->ring[at % tail->limit];
-		line->event.task_type = task->type;
-		output_event(output, &line->event);
-	}
-	free(shown);
+	count = 0;
+	for (size_t i = 0; i < tail->tasks.count; i++)
+		for (uint64_t k = 0; k < tail_kept(tail, &tail->kept[i]); k++) {
+			lines[count] = &tail->kept[i].ring[k];
+			lines[count++]->event.task_type = tail->tasks.items[i].type;
+		}
+	qsort(lines, count, sizeof(struct line *), line_compare);
+	for (size_t i = 0; i < count; i++)
+		output_event(output, &lines[i]->event);
+	free(lines);
 }

@@ -8,9 +8,9 @@ struct tail_task;
 
 struct tail {
 	uint32_t limit; /* lines of each task; 0: nothing is kept */
-	struct tail_task *tasks;
-	size_t count;
-	uint64_t number; /* sequence number of the next event */
+	struct tasks tasks;
+	struct tail_task *kept; /* of each task in `tasks` */
+	uint64_t number;        /* sequence number of the next event */
 };
 
 void tail_begin(struct tail *tail, uint32_t limit);

@@ -10,6 +10,37 @@
 void tasks_free(struct tasks *tasks)
 {
 	free(tasks->items);
+	free(tasks->slots);
+}
+
+/* The slot of a task, or the free one where it belongs (FNV-1a; the next free slot after a
+ * collision). */
+static uint32_t *tasks_slot(const struct tasks *tasks, const char *type, uint32_t index)
+{
+	uint32_t hash = 2166136261u ^ index;
+	for (const char *c = type; *c; c++)
+		hash = (hash ^ (unsigned char)*c) * 16777619u;
+	for (size_t at = hash ^ hash >> 16;; at++) {
+		uint32_t *slot = &tasks->slots[at & (tasks->slot_count - 1)];
+		const struct task *task = &tasks->items[*slot - 1];
+		if (!*slot || (task->index == index && strcmp(task->type, type) == 0))
+			return slot;
+	}
+}
+
+/* At least half of the slots stay free. */
+static void tasks_reserve(struct tasks *tasks)
+{
+	if (2 * (tasks->count + 1) <= tasks->slot_count)
+		return;
+	tasks->slot_count = tasks->slot_count ? 2 * tasks->slot_count : 64;
+	free(tasks->slots);
+	tasks->slots = calloc(tasks->slot_count, sizeof(*tasks->slots));
+	tasks->items = reallocarray(tasks->items, tasks->slot_count / 2, sizeof(*tasks->items));
+	if (!tasks->slots || !tasks->items)
+		die_without_memory();
+	for (size_t i = 0; i < tasks->count; i++)
+		*tasks_slot(tasks, tasks->items[i].type, tasks->items[i].index) = (uint32_t)i + 1;
 }
 
 size_t tasks_find(struct tasks *tasks, const tfc_event *event)
@@ -17,17 +48,15 @@ size_t tasks_find(struct tasks *tasks, const tfc_event *event)
 	char type[sizeof(tasks->items->type)], *shown = printable(event->task_type, "");
 	snprintf(type, sizeof(type), "%s", shown);
 	free(shown);
-	for (size_t i = 0; i < tasks->count; i++)
-		if (tasks->items[i].index == event->task_index &&
-		    strcmp(tasks->items[i].type, type) == 0)
-			return i;
-	tasks->items = reallocarray(tasks->items, tasks->count + 1, sizeof(*tasks->items));
-	if (!tasks->items)
-		die_without_memory();
-	struct task *task = &tasks->items[tasks->count];
+	tasks_reserve(tasks);
+	uint32_t *slot = tasks_slot(tasks, type, event->task_index);
+	if (*slot)
+		return *slot - 1;
+	struct task *task = &tasks->items[tasks->count++];
 	*task = (struct task){.index = event->task_index};
 	memcpy(task->type, type, sizeof(type));
-	return tasks->count++;
+	*slot = (uint32_t)tasks->count;
+	return tasks->count - 1;
 }
 
 static size_t list_tasks(const struct tasks *tasks, bool is_unready, char *text, size_t size)

@@ -13,9 +13,12 @@ struct task {
 	uint32_t state; /* enum tfc_task_state */
 };
 
+/* Zeroed initially. */
 struct tasks {
 	struct task *items;
 	size_t count;
+	uint32_t *slots; /* a hash table of numbers in `items`, + 1; 0: free */
+	size_t slot_count;
 };
 
 void tasks_free(struct tasks *tasks);
