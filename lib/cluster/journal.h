@@ -45,6 +45,7 @@ struct tfc__journal_entry {
 /* Readers are notified of these in dispatch. */
 enum tfc__journal_event {
 	TFC__JOURNAL_SHOWN = 1, /* entries were added to the shown ones */
+	TFC__JOURNAL_BLOCKED, /* entries could not be stored; the record's keeper has the reason */
 	/* the job was removed, and with it the journal: after this no reader may use it */
 	TFC__JOURNAL_FORGOTTEN,
 };

@@ -24,7 +24,9 @@ static void keeper_fail(struct tfc__keeper *keeper, const tfc_error *error)
 	if (!keeper->why[0])
 		tfc__log(keeper->ctx, TFC_LOG_ERROR, "cluster", keeper->id,
 			 "cannot store the job's events; retrying: %s", error->text);
+	const enum tfc__journal_event event = TFC__JOURNAL_BLOCKED;
 	snprintf(keeper->why, sizeof(keeper->why), "%s", error->text);
+	tfc__observers_notify(&keeper->journal->readers, &event);
 	tfc__timer_set(&keeper->retry, tfc__now() + TFC__STORE_RETRY_NS);
 }
 

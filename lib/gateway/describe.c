@@ -55,6 +55,31 @@ static void summary_set_end(const struct tfc__record *record,
 	snprintf(summary->decided_by, sizeof(summary->decided_by), "%s/%u", role->name, index);
 }
 
+void tfc__describe_store(const struct tfc__record *record, char *text, size_t size)
+{
+	text[0] = '\0';
+	if (record->keeper.why[0])
+		snprintf(text, size,
+			 "cannot store the job's events: %s; they are reported once stored",
+			 record->keeper.why);
+}
+
+void tfc__describe_blocked(const struct tfc__record *record, char *text, size_t size)
+{
+	tfc__describe_store(record, text, size);
+	for (uint32_t i = 0; *text && record->maintainer && i < tfc__job_task_count(record->job);
+	     i++) {
+		const char *loss = tfc__maintainer_output_loss(record->maintainer, i);
+		size_t len = strlen(text);
+		uint32_t index;
+		const struct tfc__role *role = tfc__job_task_role(record->job, i, &index);
+		if (!*loss)
+			continue;
+		snprintf(text + len, size - len, "; %s/%u %s", role->name, index, loss);
+		return;
+	}
+}
+
 void tfc__summarize(const struct tfc__record *record, struct tfc__job_summary *ret_summary)
 {
 	const struct tfc__journal *journal = &record->journal;
@@ -89,12 +114,9 @@ void tfc__summarize(const struct tfc__record *record, struct tfc__job_summary *r
 		info->age_ms = (now - record->submitted_ns) / TFC__MS;
 	if (last && last->kind == TFC_EVENT_END)
 		summary_set_end(record, last, ret_summary);
-	if (record->keeper.why[0]) {
-		snprintf(ret_summary->text, sizeof(ret_summary->text),
-			 "cannot store the job's events: %s; they are reported once stored",
-			 record->keeper.why);
+	tfc__describe_store(record, ret_summary->text, sizeof(ret_summary->text));
+	if (ret_summary->text[0])
 		info->text = ret_summary->text;
-	}
 	list_task_nodes(record, info->task_count, ret_summary->nodes);
 }
 

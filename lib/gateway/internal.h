@@ -61,9 +61,11 @@ struct local_sub {
 	bool wants_live;     /* and LIVE was not reported yet */
 	bool wants_progress;
 	bool skips_output;
-	bool has_cursors;   /* its events have */
-	bool wants_reports; /* and the job has reports */
-	bool was_removed;   /* the job was forgotten: record is NULL */
+	bool has_cursors;      /* its events have */
+	bool wants_reports;    /* and the job has reports */
+	bool is_store_checked; /* `blocked` is what there is to report */
+	char *blocked;         /* the last report that events wait to be stored; NULL: none */
+	bool was_removed;      /* the job was forgotten: record is NULL */
 	char job[17];
 };
 

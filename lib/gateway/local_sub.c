@@ -35,7 +35,8 @@ static struct local_sub *local_sub_of(tfc_sub *sub)
 /* ---- events: entries of the journal, and lines
  *
  * When an event is reported again, also by another process, it is the same as before: except for
- * LIVE, it contains nothing that depends on when it is reported. */
+ * LIVE and for the report that events are not stored, it contains nothing that depends on when it
+ * is reported. */
 
 static tfc_event *begin_event(struct local_sub *sub, uint32_t kind)
 {
@@ -303,6 +304,26 @@ static int report_next_line(struct local_sub *sub)
 	return 1;
 }
 
+/* Reports why events are not stored, and so not reported, or that they are again: 1, or 0: nothing
+ * has changed. */
+static int report_store(struct local_sub *sub)
+{
+	char text[1152];
+	sub->is_store_checked = true;
+	tfc__describe_blocked(sub->record, text, sizeof(text));
+	if (strcmp(text, sub->blocked ? sub->blocked : "") == 0)
+		return 0;
+	free(sub->blocked);
+	sub->blocked = *text ? strdup(text) : NULL;
+	tfc_event *event = begin_event(sub, TFC_EVENT_JOB);
+	event->time_ns = tfc__wall();
+	event->generation = tfc__record_generation(sub->record);
+	event->epoch = sub->record->epoch;
+	event->text = *text ? text : "the job's events are stored again";
+	local_sub_notify(sub);
+	return 1;
+}
+
 /* Reports one event, or does something else that is as expensive. 0: there is nothing to do now. */
 static int local_sub_report_one(struct local_sub *sub)
 {
@@ -318,7 +339,10 @@ static int local_sub_report_one(struct local_sub *sub)
 		sub->base.fn(sub->base.user, begin_event(sub, TFC__SUB_ESTABLISHED));
 		return 1;
 	}
-	if (sub->place.next < sub->record->journal.count)
+	bool has_entry = sub->place.next < sub->record->journal.count;
+	if (!sub->is_store_checked && (!has_entry || sub->blocked) && report_store(sub))
+		return 1;
+	if (has_entry)
 		return report_next_entry(sub);
 	if (report_next_line(sub))
 		return 1;
@@ -357,6 +381,8 @@ static void local_sub_on_journal(struct tfc__observer *reader, const void *event
 {
 	struct local_sub *sub = tfc__container_of(reader, struct local_sub, reader);
 	const enum tfc__journal_event *what = event;
+	if (*what == TFC__JOURNAL_BLOCKED || sub->blocked)
+		sub->is_store_checked = false;
 	if (*what == TFC__JOURNAL_FORGOTTEN) {
 		tfc__observer_remove(reader);
 		tfc__timer_cancel(&sub->retry);
@@ -386,6 +412,7 @@ static void local_sub_free(tfc_sub *base)
 		tfc__lines_fini(&sub->tasks[i].lines);
 	tfc__place_fini(&sub->place);
 	free(sub->tasks);
+	free(sub->blocked);
 	free(sub);
 }
 

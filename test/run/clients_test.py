@@ -3,7 +3,9 @@ about what the other has."""
 import json
 import os
 import re
+import shutil
 import signal
+import subprocess
 import time
 
 import harness
@@ -349,6 +351,48 @@ class CommandsTest(ClientsTest):
         self.run_bare("keygen", "stranger", "--role", "submit")
         self.assertEqual(ask("stranger", "ps").status, 125)
         self.assert_said(ask("missing", "ps"), "missing")
+
+
+class FullDiskTest(ClientsTest):
+    names = "a"
+
+    def setUp(self):
+        self.disk = None
+        super().setUp()
+
+    def node(self, name, *args):
+        state = os.path.join(self.dir, f"state-{name}")
+        os.mkdir(state, 0o700)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", state],
+                          stderr=subprocess.DEVNULL, check=False).returncode:
+            self.skipTest("no file system can be mounted here")
+        self.disk = state
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.addCleanup(subprocess.run, ["umount", "-l", state], check=True)
+        return super().node(name, *args)
+
+    def test_lost_output_is_reported_though_the_same_disk_takes_no_events(self):
+        job = self.start_job("while :; do echo line; sleep 0.02; done", "--restart", "0")
+        runs = [self.begin("attach", job), self.begin("attach", job, "--json")]
+        for run in runs:
+            run.await_output("line")
+        filler = os.path.join(self.disk, "filler")
+        with open(filler, "wb", buffering=0) as file, self.assertRaisesRegex(OSError, "No space"):
+            while True:
+                file.write(bytes(4096))
+        loss = r"worker/0 is losing its output: cannot write to .*/logs/.* on node a: No space left on device"
+        wait = "cannot store the job's events: .*: No space left on device; they are reported once stored"
+        runs[0].await_output(f"tfc_run: {wait}; {loss}\n", "err")
+        runs[1].await_output(f'"event":"job".*{wait}; worker/0 is losing its output')
+        self.begin("attach", job).await_output(f"tfc_run: {wait}; {loss}\n", "err")
+        described = self.describe(job)
+        self.assertRegex(described["text"], wait)
+        self.assertRegex("worker/0 " + described["tasks"][0]["doing"], loss)
+        os.unlink(filler)
+        runs[0].await_output("tfc_run: the job's events are stored again\n(.*\n)*.*no longer loses its output", "err")
+        self.assertEqual(runs[0].err.count(b"cannot store"), 1)
+        self.ask("stop", "--kill", "--wait", job)
+        self.assertEqual([run.end().status for run in runs], [143, 143])
 
 
 class BoundTest(ClientsTest):
