@@ -106,6 +106,8 @@ static const struct {
 	const char *command, *option, *instead;
 } elsewhere[] = {
 	{"local", "detach", "\"tfc_run start --detach\" runs a job on a node, in the background"},
+	{"local", "role", "a job file (--job) has roles with programs of their own"},
+	{"start", "role", "a job file (--job) has roles with programs of their own"},
 	{"stop", "all", "\"tfc_run stop $(tfc_run ps -q)\" stops all jobs"},
 };
 

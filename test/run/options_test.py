@@ -19,6 +19,9 @@ BAD = [
     (["rm", "--all"], 'unknown option "--all"; "tfc_run rm --help" lists all options'),
     (["local", "--detach", "true"],
      'unknown option "--detach"; "tfc_run start --detach" runs a job on a node, in the background'),
+    *(([command, "--role", "data=2:cat", "true"],
+       'unknown option "--role"; a job file (--job) has roles with programs of their own')
+      for command in ("local", "start")),
     *((["local", flag, "2", "true"], f'{flag} takes no value; remove "2"') for flag in ("--chief", "--evaluator")),
     (["local", "--on-failure", "wroker=ignore", "true"],
      '--on-failure wroker=ignore: the job has no role "wroker"; did you mean worker?'),
@@ -251,6 +254,14 @@ class JobTest(harness.RunTest):
         self.assertEqual(run.status, 0, run.err)
         config, = (json.loads(task["env"]["TF_CONFIG"]) for task in run.events() if task["task"] == "worker/1")
         self.assertEqual(list(config["cluster"]["worker"]), ["1"])
+
+    def test_isolation_and_cpus_reach_the_tasks(self):
+        run = self.run_local("--json", "--isolation", "plain", "true")
+        self.assertEqual(run.status, 0, run.err)
+        self.assertEqual({event["isolation"] for event in run.events() if "isolation" in event}, {"plain"})
+        run = self.run_local("--isolation", "plain", "--cpus", "0.5", "true")
+        self.assertEqual(run.status, 125)
+        self.assertIn("cannot limit CPUs to 0.5: the task has no cgroup v2 of its own", run.errors()[-1])
 
     def test_one_worker_when_no_role_is_given(self):
         self.assertEqual(self.roles(), ["worker/0"])
