@@ -108,10 +108,7 @@ static uint32_t remote_sub_patience_ms(const struct tfc__remote_sub *sub)
 static void remote_sub_retry_later(struct tfc__remote_sub *sub, const tfc_error *why)
 {
 	struct tfc__remote_wait *wait = &sub->wait;
-	uint64_t patience = remote_sub_patience_ms(sub) * TFC__MS;
-	if (why->code == TFC_ENOENT && sub->was_up && patience > UNKNOWN_PATIENCE)
-		patience = UNKNOWN_PATIENCE;
-	tfc__remote_wait_lose(wait, why, patience);
+	tfc__remote_wait_lose(wait, why, remote_sub_patience_ms(sub) * TFC__MS, UNKNOWN_PATIENCE);
 	uint64_t now = tfc__now();
 	if (sub->route->lost)
 		sub->route->lost(sub->route, why);

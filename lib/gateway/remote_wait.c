@@ -5,14 +5,22 @@
 #include "base/clock.h"
 #include "gateway/sub.h"
 
-void tfc__remote_wait_lose(struct tfc__remote_wait *wait, const tfc_error *why, uint64_t patience)
+void tfc__remote_wait_lose(struct tfc__remote_wait *wait, const tfc_error *why, uint64_t patience,
+			   uint64_t unknown_patience)
 {
 	if (wait->kind != TFC__WAIT_LOST) {
 		wait->lost_since = wait->relayed_since ? wait->relayed_since : tfc__now();
+		wait->unknown_since = 0;
 		wait->is_logged = false;
 	}
+	if (why->code != TFC_ENOENT)
+		wait->unknown_since = 0;
+	else if (!wait->unknown_since)
+		wait->unknown_since = tfc__now();
 	wait->kind = TFC__WAIT_LOST;
 	wait->until = wait->lost_since + patience;
+	if (wait->unknown_since && wait->unknown_since + unknown_patience < wait->until)
+		wait->until = wait->unknown_since + unknown_patience;
 	wait->error = *why;
 }
 

@@ -17,6 +17,8 @@
 struct tfc__remote_wait {
 	enum { TFC__WAIT_NONE, TFC__WAIT_LOST, TFC__WAIT_SILENT } kind;
 	uint64_t lost_since;    /* tfc__now; LOST */
+	uint64_t unknown_since; /* LOST: since when each node has said that the job is not known; 0
+				 */
 	uint64_t until;         /* LOST: when the time is over */
 	uint64_t relayed_since; /* 0: no wait of the other end was reported */
 	tfc_error error;        /* the reason */
@@ -28,8 +30,10 @@ struct tfc__remote_wait {
 	bool is_logged;
 };
 
-/* The connection is lost, or cannot be made. */
-void tfc__remote_wait_lose(struct tfc__remote_wait *wait, const tfc_error *why, uint64_t patience);
+/* The connection is lost or cannot be made, or the job is not known there (TFC_ENOENT). The time is
+ * over after `patience`, or when nobody has known the job for `unknown_patience`. */
+void tfc__remote_wait_lose(struct tfc__remote_wait *wait, const tfc_error *why, uint64_t patience,
+			   uint64_t unknown_patience);
 /* The connection is established: items arrive. */
 void tfc__remote_wait_connect(struct tfc__remote_wait *wait);
 
