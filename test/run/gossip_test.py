@@ -86,7 +86,7 @@ class StartTest(GossipTest):
         self.assert_refused(run, f'job "{job}" not found; it may be a job of a node that node b has not found yet')
         a = self.node("a")
         self.await_alive(a, b)
-        self.assert_refused(self.start_bare(*command).end(), f'job "{job}" not found')
+        self.assert_refused(self.start_bare(*command).end(), f'job "{job}" not found; "tfc_run ps --all" lists all jobs')
 
     def test_a_host_name_stands_for_its_addresses(self):
         a = self.node("a")
