@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import io
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -86,6 +87,17 @@ class OutputTest(unittest.TestCase):
                 job.result(timeout=30)
         self.assertEqual(out.getvalue(), "[worker/0] out\n")
         self.assertEqual(err.getvalue(), "[worker/0] err\ntfcluster: succeeded\n")
+
+    def test_a_start_that_waits_says_for_what(self) -> None:
+        err = io.StringIO()
+        with tfc.local(slots=1) as client, contextlib.redirect_stderr(err):
+            first = client.run(["/bin/sleep", "60"], framework="none", output=False)
+            second = client.run(["/bin/true"], framework="none")
+            client._context.wait(lambda: second.text != "", 30)
+            self.assertIn("the 1 slot is in use", repr(second))
+            first.stop(kill=True)
+            second.result(timeout=30)
+        self.assertEqual(err.getvalue().splitlines(), ["tfcluster: the 1 slot is in use", "tfcluster: succeeded"])
 
     def test_logs_end_with_the_last_lines(self) -> None:
         with shell("seq 10") as job:
@@ -194,6 +206,13 @@ class ProcessTest(unittest.TestCase):
                 finally:
                     os._exit(0)
             os.waitpid(child, 0)
+            self.assertEqual(list(job.logs("worker/0", follow=True)), ["done"])
+            self.assertIsNone(job.result(timeout=30))
+
+    def test_forked_workers_of_multiprocessing_harm_nothing(self) -> None:
+        with shell("sleep 0.5; echo done") as job:
+            with multiprocessing.get_context("fork").Pool(2) as pool:
+                self.assertEqual(pool.map(abs, [-1, -2]), [1, 2])
             self.assertEqual(list(job.logs("worker/0", follow=True)), ["done"])
             self.assertIsNone(job.result(timeout=30))
 
