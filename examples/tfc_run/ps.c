@@ -155,7 +155,9 @@ static int print_jobs(void *user, const tfc_reply *reply)
 		     : ps->is_quiet ? print_job_ids(ps, reply->jobs)
 				    : print_job_table(ps, reply->jobs);
 	for (uint32_t i = 0; (missing = tfc_jobs_missing_at(reply->jobs, i)); i++) {
-		complain("cannot list the jobs of node %s: %s", missing->node, missing->reason);
+		complain("cannot list the jobs of %s%s: %s",
+			 missing->node[0] ? "node " : "other nodes", missing->node,
+			 missing->reason);
 		status = status ? status : STATUS_INCOMPLETE;
 	}
 	return status;

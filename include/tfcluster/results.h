@@ -167,7 +167,7 @@ typedef struct tfc_job_info {
 typedef struct tfc_missing_node {
 	uint32_t size;
 	uint32_t reserved;  /* 0 */
-	const char *node;   /* its name */
+	const char *node;   /* its name; "": all nodes that the queried node has not found yet */
 	const char *reason; /* for people: it cannot be reached, does not answer, or refuses */
 } tfc_missing_node;
 

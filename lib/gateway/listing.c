@@ -1,4 +1,5 @@
 /* JOBS: one list of the jobs of all nodes. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/fail.h"
@@ -62,6 +63,15 @@ static void listing_on_end(void *user)
 	listing_end(user, TFC_OK);
 }
 
+/* With gossip, a node that has just started may not know any other node yet. */
+static void listing_add_unfound(struct listing *listing, const char *self)
+{
+	char reason[192];
+	snprintf(reason, sizeof(reason), "node %s has not found the other nodes yet", self);
+	tfc__missing_node_write(&listing->missing.items, "", reason);
+	listing->missing.count++;
+}
+
 void tfc__list_jobs(struct tfc__forwarder *forwarder, uint32_t count, bool is_forwarded,
 		    struct tfc__request *request)
 {
@@ -81,6 +91,9 @@ void tfc__list_jobs(struct tfc__forwarder *forwarder, uint32_t count, bool is_fo
 	listing->bytes = bytes;
 	listing->jobs = (struct tfc__result_items){request->text, count};
 	request->text = (struct tfc__buf){0};
+	if (members && tfc__gateway_members_are_joining(members))
+		listing_add_unfound(listing,
+				    tfc__agent_name(tfc__directory_agent(forwarder->directory)));
 	code = tfc__member_calls_begin(forwarder->ctx, members, &params, LIST_MS, &ops, listing,
 				       &listing->calls);
 	if (code < 0) {

@@ -81,11 +81,17 @@ class StartTest(GossipTest):
     def test_no_job_is_missing_before_the_others_are_found(self):
         b = self.node("b", "--join", self.host_port("a"))
         job = "0123456789abcdef"
-        command = ["attach", "--gateway", f"unix:{self.dir}/state-b/node.sock", job]
+        gateway = ["--gateway", f"unix:{self.dir}/state-b/node.sock"]
+        command = ["attach", *gateway, job]
+        listed = self.start_bare("ps", *gateway, "--json").end()
+        self.assertEqual((listed.status, listed.out), (1, b"[]\n"))
+        self.assertEqual(listed.errors(), ["tfc_run: cannot list the jobs of other nodes: node b has not found the other "
+                                           "nodes yet"])
         run = self.start_bare(*command).end()
         self.assert_refused(run, f'job "{job}" not found; it may be a job of a node that node b has not found yet')
         a = self.node("a")
         self.await_alive(a, b)
+        self.assertEqual(self.ask("ps", "--json", name="b"), "[]\n")
         self.assert_refused(self.start_bare(*command).end(), f'job "{job}" not found; "tfc_run ps --all" lists all jobs')
 
     def test_a_host_name_stands_for_its_addresses(self):

@@ -366,7 +366,8 @@ TFC_API int tfc_gateway_undrain(tfc_gateway *gateway, const char *node,
 
 enum tfc_event_kind {
 	/* the job changed its state, or text says what it waits for in the same state: a task that
-	 * does not start, a node that is unreachable or responds again */
+	 * does not start, a node that is unreachable or responds again, a store that does not take
+	 * the job's events, which are reported once they are stored */
 	TFC_EVENT_JOB = 1,
 	/* a task changed its state, or has stalled; or text says what happens to it in the same
 	 * state: a signal has stopped it, or it continues; its output is being lost, or no longer
@@ -409,7 +410,8 @@ enum tfc_event_kind {
 	 * lost, the subscription retries, and text says for how long at most; LOST follows if the
 	 * time is over. If the connection is open and nothing was received for 3 s, also no
 	 * response to a heartbeat, the subscription waits, and error_code is TFC_ETIMEDOUT. The
-	 * event comes again when the reason changes. */
+	 * same if the first connection takes more than 3 s. The event comes again when the reason
+	 * changes. */
 	TFC_EVENT_RECONNECTING = 16,
 	/* The subscription continues where it was. */
 	TFC_EVENT_RECONNECTED = 17,
@@ -422,7 +424,8 @@ enum tfc_event_kind {
  * An event. Borrowed: valid during the callback. Strings are never NULL. `kind` decides which
  * fields have a meaning; the others are 0 or "". When a subscription replays an event, also after a
  * restart of the host or the node, the event has the same fields as the first time. Only LIVE,
- * LOST, RECONNECTING and RECONNECTED depend on when they are reported.
+ * LOST, RECONNECTING, RECONNECTED and the JOB events about the store depend on when they are
+ * reported.
  */
 typedef struct tfc_event {
 	uint32_t size; /* of the library's struct; in a copy, the host sets sizeof(tfc_event) */
