@@ -83,13 +83,15 @@ static void stacks_on_event(void *user, const tfc_event *event)
 	char task[128];
 	snprintf(task, sizeof(task), "%s/%u", event->task_type, event->task_index);
 	bool is_of_task = event->kind == TFC_EVENT_TASK && strcmp(task, report->task) == 0;
-	bool is_ended = is_of_task && event->task_state >= TFC_TASK_EXITED;
-	if (event->kind == TFC_EVENT_LIVE) {
-		report->is_live = true;
-	} else if (event->kind == TFC_EVENT_LOST || event->kind == TFC_EVENT_END ||
-		   (report->is_live && is_ended)) {
+	bool is_task_end = is_of_task && event->task_state >= TFC_TASK_EXITED;
+	bool is_end = event->kind == TFC_EVENT_END;
+	if (report->status >= 0)
+		return;
+	if (event->kind == TFC_EVENT_LOST || (report->is_live && (is_end || is_task_end))) {
 		complain("%s", event->text);
 		report->status = RUN_FAILED;
+	} else if (event->kind == TFC_EVENT_LIVE || is_end) { /* the request fails after an end */
+		report->is_live = true;
 	} else if (report->is_live && is_of_task && strstr(event->text, "stacks")) {
 		report->status = print_line(event->text);
 	}

@@ -1,4 +1,5 @@
 """tfc_run signal and stacks: one task of a job, wherever it and the client are."""
+import itertools
 import re
 import sys
 
@@ -6,9 +7,11 @@ import clients_test
 import harness
 
 PYTHON = """
-import faulthandler, sys, time
+import faulthandler, os, signal, sys, time
 if sys.argv[1:] == ["registered"]:
     faulthandler.register(58, file=2, all_threads=True, chain=False)
+if sys.argv[1:] == ["exits"]:
+    signal.signal(58, lambda *_: os._exit(3))
 print("began", flush=True)
 def waits_for_ever():
     while True:
@@ -68,13 +71,13 @@ class TaskRequestsTest(clients_test.ClientsTest):
                           "NOPE")
         self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
 
-    def test_what_cannot_get_a_signal_is_named(self):
+    def test_a_task_that_does_not_run_or_exist_is_named(self):
         job = self.start_job("exit 0")
         harness.wait_until(lambda: b"succeeded" in self.ask("ps", "--all").out, "the job has ended")
-        for at in "ab":
-            self.assert_fails(f"worker/0 of job {job} does not run now: it is exited", "signal", job, "worker/0", at=at)
-            self.assert_fails(f'job {job} has no task "worker/1"', "signal", job, "worker/1", at=at)
-            self.assert_fails(f'job {job} has no task "worker"; a task is type/index, such as worker/0', "signal", job,
+        for command, at in itertools.product(("signal", "stacks"), "ab"):
+            self.assert_fails(f"worker/0 of job {job} does not run now: it is exited", command, job, "worker/0", at=at)
+            self.assert_fails(f'job {job} has no task "worker/1"', command, job, "worker/1", at=at)
+            self.assert_fails(f'job {job} has no task "worker"; a task is type/index, such as worker/0', command, job,
                               "worker", at=at)
 
     def test_stacks_are_in_the_log_and_the_place_is_printed(self):
@@ -82,7 +85,7 @@ class TaskRequestsTest(clients_test.ClientsTest):
         for at in "ab":
             run = self.ask("stacks", job, "worker/0", at=at)
             self.assertEqual(run.status, 0, run.err)
-            self.assertRegex(run.out.decode(), r"^worker/0: in waits_for_ever \(task.py:8\); its stacks are in its log\n$")
+            self.assertRegex(run.out.decode(), r"^worker/0: in waits_for_ever \(task.py:10\); its stacks are in its log\n$")
         log = self.ask("logs", job, "worker/0").out + self.ask("logs", job, "worker/0").err
         self.assertEqual(log.count(b"in waits_for_ever\n"), 2)
         self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
@@ -93,6 +96,10 @@ class TaskRequestsTest(clients_test.ClientsTest):
         self.assertEqual((run.status, run.out), (0, b"worker/0: it prints no Python stacks\n"))
         self.assertIn(b"running", self.ask("ps").out)
         self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
+
+    def test_a_program_that_exits_instead_is_reported_once(self):
+        job = self.start_python("exits")
+        self.assert_fails("worker/0 exited with 3", "stacks", job, "worker/0")
 
 
 if __name__ == "__main__":
