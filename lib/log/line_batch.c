@@ -29,6 +29,12 @@ static int batch_flag_bits(bool has_reports)
 	return has_reports ? FLAG_BITS_WITH_REPORTS : FLAG_BITS;
 }
 
+/* The number of streams whose positions are in the table. */
+static uint32_t batch_streams(bool has_reports)
+{
+	return has_reports ? TFC__LOG_STREAMS : TFC__LOG_STREAMS - 1;
+}
+
 /* ---- writing */
 
 static uint8_t *batch_write_number(uint8_t *at, uint64_t number)
@@ -42,24 +48,25 @@ static uint8_t *batch_write_number(uint8_t *at, uint64_t number)
 void tfc__line_batch_add(struct tfc__line_batch *batch, const struct tfc__line *line)
 {
 	uint8_t *begin = (uint8_t *)tfc__buf_reserve(&batch->table, ENTRY_BYTES), *at = begin;
-	uint32_t slot = line->stream == TFC_STREAM_REPORT ? 2 : line->stream == TFC_STREAM_STDERR;
-	uint32_t slots = batch->has_reports ? 3 : 2;
+	uint32_t slot = tfc__stream_slot(line->stream);
+	uint32_t streams = batch_streams(batch->has_reports);
 	struct tfc__lines_cursor cursor = batch->cursor;
 	batch->count++;
 	if (!begin)
 		return;
 	lines_cursor_advance(&cursor, slot, line->len);
 	bool is_next = batch->count > 1;
-	for (uint32_t i = 0; i < slots; i++)
+	for (uint32_t i = 0; i < streams; i++)
 		is_next &= tfc__reported_equal(&cursor.reported[i], &line->cursor.reported[i]);
-	uint64_t flags = (slot == 1 ? IS_STDERR : 0) | (slot == 2 ? IS_REPORT : 0) |
+	uint64_t flags = (line->stream == TFC_STREAM_STDERR ? IS_STDERR : 0) |
+			 (line->stream == TFC_STREAM_REPORT ? IS_REPORT : 0) |
 			 (line->is_partial ? IS_PARTIAL : 0) |
 			 (line->time_ns != batch->time_ns ? HAS_TIME : 0) |
 			 (is_next ? 0 : HAS_CURSOR);
 	at = batch_write_number(at, line->len << batch_flag_bits(batch->has_reports) | flags);
 	if (flags & HAS_TIME)
 		at = batch_write_number(at, line->time_ns - batch->time_ns);
-	for (uint32_t i = 0; i < slots && !is_next; i++) {
+	for (uint32_t i = 0; i < streams && !is_next; i++) {
 		const struct tfc__reported *reported = &line->cursor.reported[i];
 		at = batch_write_number(at,
 					reported->position - batch->cursor.reported[i].position);
@@ -121,7 +128,7 @@ static bool batch_read_number(struct tfc__line_batch_reader *reader, uint64_t *r
 
 static bool batch_read_cursor(struct tfc__line_batch_reader *reader)
 {
-	for (uint32_t i = 0; i < (reader->has_reports ? 3 : 2); i++) {
+	for (uint32_t i = 0; i < batch_streams(reader->has_reports); i++) {
 		struct tfc__reported *reported = &reader->cursor.reported[i];
 		uint64_t moved;
 		if (!batch_read_number(reader, &moved) ||
@@ -141,21 +148,21 @@ int tfc__line_batch_next(struct tfc__line_batch_reader *reader, struct tfc__line
 		return TFC_EPARSE;
 	uint64_t len = head >> batch_flag_bits(reader->has_reports);
 	bool is_report = reader->has_reports && head & IS_REPORT;
-	uint32_t slot = is_report ? 2 : head & IS_STDERR ? 1 : 0;
+	uint32_t stream = is_report          ? TFC_STREAM_REPORT
+			  : head & IS_STDERR ? TFC_STREAM_STDERR
+					     : TFC_STREAM_STDOUT;
 	if (len > TFC__LINE_MAX || len >= (size_t)(reader->text_end - reader->text) ||
 	    reader->text[len] != '\n' || (head & HAS_TIME && !batch_read_number(reader, &waited)))
 		return TFC_EPARSE;
 	if (!(head & HAS_CURSOR))
-		lines_cursor_advance(&reader->cursor, slot, len);
+		lines_cursor_advance(&reader->cursor, tfc__stream_slot(stream), len);
 	else if (!batch_read_cursor(reader))
 		return TFC_EPARSE;
 	if (!reader->has_reports)
 		tfc__lines_cursor_make_plain(&reader->cursor);
 	reader->time_ns += waited;
 	*ret_line = (struct tfc__line){
-		.stream = is_report ? TFC_STREAM_REPORT
-			  : slot    ? TFC_STREAM_STDERR
-				    : TFC_STREAM_STDOUT,
+		.stream = stream,
 		.time_ns = reader->time_ns,
 		.is_partial = head & IS_PARTIAL,
 		.data = reader->text,

@@ -43,11 +43,6 @@ static bool lines_is_between_records(const struct tfc__lines *lines)
 	return lines->at >= lines->record.len && !lines->is_gap_waiting;
 }
 
-static uint32_t record_slot(const tfc_log_record *record)
-{
-	return record->stream == TFC_STREAM_REPORT ? 2 : record->stream == TFC_STREAM_STDERR;
-}
-
 static bool lines_skips_record(const struct tfc__lines *lines, const tfc_log_record *record)
 {
 	return record->stream == TFC_STREAM_REPORT ? !lines->wants_reports : lines->skips_output;
@@ -60,7 +55,7 @@ void tfc__lines_park(struct tfc__lines *lines)
 	if (!lines_is_between_records(lines)) {
 		lines->position = record->position;
 		if (record->stream != TFC_STREAM_GAP)
-			lines->begin.reported[record_slot(record)] =
+			lines->begin.reported[tfc__stream_slot(record->stream)] =
 				(struct tfc__reported){record->position, lines->at};
 	}
 	tfc__log_source_close(lines->source);
@@ -112,7 +107,8 @@ size_t tfc__lines_bytes(const struct tfc__lines *lines)
 /* The bytes of the record that were returned before the cursor was made. */
 static uint64_t lines_reported_bytes(const struct tfc__lines *lines, const tfc_log_record *record)
 {
-	const struct tfc__reported *reported = &lines->begin.reported[record_slot(record)];
+	const struct tfc__reported *reported =
+		&lines->begin.reported[tfc__stream_slot(record->stream)];
 	if (record->position < reported->position)
 		return record->len;
 	if (record->position > reported->position || reported->skip < record->len)
@@ -210,10 +206,8 @@ struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines)
 static struct tfc__line lines_unfinished(const struct tfc__lines *lines,
 					 const struct tfc__partial_line *rest)
 {
-	static const uint32_t streams[TFC__LOG_STREAMS] = {TFC_STREAM_STDOUT, TFC_STREAM_STDERR,
-							   TFC_STREAM_REPORT};
 	return (struct tfc__line){
-		.stream = streams[rest - lines->rest],
+		.stream = tfc__slot_stream((size_t)(rest - lines->rest)),
 		.attempt = rest->attempt,
 		.time_ns = rest->time_ns,
 		.data = rest->text.data,
@@ -280,7 +274,7 @@ static bool partial_line_add(struct tfc__partial_line *rest, const char *data, u
 static int lines_return_line(struct tfc__lines *lines, struct tfc__line *line)
 {
 	const tfc_log_record *record = &lines->record;
-	struct tfc__partial_line *rest = &lines->rest[record_slot(record)];
+	struct tfc__partial_line *rest = &lines->rest[tfc__stream_slot(record->stream)];
 	if (rest->attempt != record->attempt) /* a later attempt does not complete the line */
 		partial_line_drop_erased(rest);
 	if (rest->text.len && rest->attempt != record->attempt)

@@ -17,6 +17,16 @@
 /* Longer lines are split; all parts except the last are marked as partial. */
 #define TFC__LINE_MAX 65536
 
+/* The index of a stream wherever there is one thing for each of them, and the other way round. */
+static inline uint32_t tfc__stream_slot(uint32_t stream)
+{
+	return stream == TFC_STREAM_REPORT ? 2 : stream == TFC_STREAM_STDERR;
+}
+static inline uint32_t tfc__slot_stream(size_t slot)
+{
+	return slot == 2 ? TFC_STREAM_REPORT : slot == 1 ? TFC_STREAM_STDERR : TFC_STREAM_STDOUT;
+}
+
 /*
  * The progress of one stream: all records before `position`, and `skip` bytes of the record there,
  * have been returned.
