@@ -412,3 +412,23 @@ char *node_reports(const struct follower *follower, const char *task)
 {
 	return collected_lines(follower, TFC_EVENT_REPORT, task, 0);
 }
+
+/* Not inside the callback: the connection is the server's. */
+static void cut_now(void *user)
+{
+	struct node_cutter *cutter = user;
+	cutter->cuts += served_cut(cutter->run->served) > 0;
+}
+
+void node_cutter_on_event(struct node_cutter *cutter, const struct follower *follower)
+{
+	if (follower->count < cutter->next)
+		return;
+	cutter->next = follower->count + 1 + (unsigned)rand_r(&cutter->seed) % cutter->most;
+	assert_int_equal(tfc_ctx_post(cutter->run->ctx, cut_now, cutter), 0);
+}
+
+void node_cut(struct follower *follower, const tfc_event *event)
+{
+	node_cutter_on_event(follower->user, follower);
+}

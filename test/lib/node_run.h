@@ -118,4 +118,14 @@ const struct seen_event *node_run_job(struct node_run *run, const char *json,
 char *node_output(const struct follower *follower, const char *task, uint32_t stream);
 char *node_reports(const struct follower *follower, const char *task); /* the same */
 
+/* Breaks the connections of a run that is served, each time after 1 to `most` more events. */
+struct node_cutter {
+	struct node_run *run;
+	unsigned most, seed;
+	size_t next;   /* event at which the connections break */
+	unsigned cuts; /* so far */
+};
+void node_cutter_on_event(struct node_cutter *cutter, const struct follower *follower);
+void node_cut(struct follower *follower, const tfc_event *event); /* its user is a cutter */
+
 #endif

@@ -26,29 +26,6 @@
 	"while [ $i -lt 3000 ]; do echo $TFC_ATTEMPT-$i $p; i=$((i+1)); done; " \
 	"[ $TFC_ATTEMPT = 2 ] || kill -9 $$"
 
-struct cutter {
-	struct node_run *run;
-	unsigned seed;
-	size_t next; /* event at which the connections break */
-	unsigned cuts;
-};
-
-/* Not inside the callback: the connection is the server's. */
-static void cut_now(void *user)
-{
-	struct cutter *cutter = user;
-	cutter->cuts += served_cut(cutter->run->served) > 0;
-}
-
-static void cut_sometimes(struct follower *follower, const tfc_event *event)
-{
-	struct cutter *cutter = follower->user;
-	if (follower->count < cutter->next)
-		return;
-	cutter->next = follower->count + 1 + (unsigned)rand_r(&cutter->seed) % 700;
-	assert_int_equal(tfc_ctx_post(cutter->run->ctx, cut_now, cutter), 0);
-}
-
 static void expect_every_line_once(const struct follower *follower, uint32_t tasks)
 {
 	uint32_t next[8] = {0}, attempts[8] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -89,8 +66,8 @@ static void every_event_comes_once_however_often_the_connection_breaks(void **st
 	node_run_begin_served(&run, NULL);
 	char *json = node_script(3, WRITING);
 	for (unsigned seed = 1; seed <= 3; seed++) {
-		struct cutter cutter = {.run = &run, .seed = seed};
-		struct follower follower = {.on_event = cut_sometimes, .user = &cutter};
+		struct node_cutter cutter = {.run = &run, .most = 700, .seed = seed};
+		struct follower follower = {.on_event = node_cut, .user = &cutter};
 		node_start(&run, json, &follower);
 		node_await_end(&run, &follower);
 		assert_true(cutter.cuts >= 10);
@@ -142,17 +119,14 @@ static bool is_first_half_reported(void *user)
 
 struct counting_cutter {
 	struct counted counted; /* first: count_lines takes it */
-	struct cutter cutter;
+	struct node_cutter cutter;
 };
 
 static void count_and_cut(struct follower *follower, const tfc_event *event)
 {
 	struct counting_cutter *both = follower->user;
 	count_lines(follower, event);
-	if (follower->count < both->cutter.next)
-		return;
-	both->cutter.next = follower->count + 1 + (unsigned)rand_r(&both->cutter.seed) % 100;
-	assert_int_equal(tfc_ctx_post(both->cutter.run->ctx, cut_now, &both->cutter), 0);
+	node_cutter_on_event(&both->cutter, follower);
 }
 
 static void silent_tasks_keep_their_place_however_often_the_connection_breaks(void **state)
@@ -173,7 +147,8 @@ static void silent_tasks_keep_their_place_however_often_the_connection_breaks(vo
 	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
 	options.cursor = half.cursor;
 	for (unsigned i = 0; i < 3; i++) {
-		later[i] = (struct counting_cutter){half, {.run = &run, .seed = i + 1}};
+		later[i] = (struct counting_cutter){half,
+						    {.run = &run, .most = 100, .seed = i + 1}};
 		followers[i] = (struct follower){.on_event = count_and_cut, .user = &later[i]};
 		node_follow(&run, live.job, &options, &followers[i]);
 	}

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "node_run.h"
-#include "served.h"
+#include <tfcluster/log.h>
 
 /* A job with reports of `count` workers that run a line of sh. The caller frees it. */
 static char *reporting(uint32_t count, const char *script)
@@ -211,33 +211,11 @@ static void reports_come_without_output(void **state)
 
 #define LINES 3000
 
-struct cutter {
-	struct node_run *run;
-	unsigned seed;
-	size_t next; /* event at which the connection breaks */
-	unsigned cuts;
-};
-
-static void cut_now(void *user)
-{
-	struct cutter *cutter = user;
-	cutter->cuts += served_cut(cutter->run->served) > 0;
-}
-
-static void cut_sometimes(struct follower *follower, const tfc_event *event)
-{
-	struct cutter *cutter = follower->user;
-	if (follower->count < cutter->next)
-		return;
-	cutter->next = follower->count + 1 + (unsigned)rand_r(&cutter->seed) % 700;
-	assert_int_equal(tfc_ctx_post(cutter->run->ctx, cut_now, cutter), 0);
-}
-
 static void every_report_comes_once_however_often_the_connection_breaks(void **state)
 {
 	struct node_run run;
-	struct cutter cutter = {.run = &run, .seed = 1};
-	struct follower follower = {.on_event = cut_sometimes, .user = &cutter};
+	struct node_cutter cutter = {.run = &run, .most = 700, .seed = 1};
+	struct follower follower = {.on_event = node_cut, .user = &cutter};
 	unsigned next[2] = {0};
 	node_run_begin_served(&run, NULL);
 	run_reporting(&run, &follower, 1,
