@@ -22,8 +22,8 @@ static uint32_t *tasks_slot(const struct tasks *tasks, const char *type, uint32_
 		hash = (hash ^ (unsigned char)*c) * 16777619u;
 	for (size_t at = hash ^ hash >> 16;; at++) {
 		uint32_t *slot = &tasks->slots[at & (tasks->slot_count - 1)];
-		const struct task *task = &tasks->items[*slot - 1];
-		if (!*slot || (task->index == index && strcmp(task->type, type) == 0))
+		const struct task *task = *slot ? &tasks->items[*slot - 1] : NULL;
+		if (!task || (task->index == index && strcmp(task->type, type) == 0))
 			return slot;
 	}
 }

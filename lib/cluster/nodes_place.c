@@ -27,8 +27,8 @@ static void init_place_node(const struct tfc__node_entry *node, uint64_t now,
  */
 static bool is_node_hidden(const struct tfc__node_entry *node, uint64_t now)
 {
-	bool is_full = node->full_until > now && node->member && node->member->slots == 0;
-	return is_full || !node->member || !tfc__nodes_agent(node).ops;
+	return !node->member || (node->full_until > now && node->member->slots == 0) ||
+	       !tfc__nodes_agent(node).ops;
 }
 
 static uint64_t seed_of_id(const char *id)

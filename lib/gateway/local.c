@@ -259,7 +259,7 @@ static int local_gateway_order(struct tfc__record *record, const struct tfc__req
 				 record->id, tfc_task_state_name(state));
 	code = tfc__maintainer_order_task(record->maintainer, number,
 					  is_signal ? TFC__ORDER_SIGNAL : TFC__ORDER_STACKS,
-					  params->signal, &request->error);
+					  is_signal ? params->signal : 0, &request->error);
 	if (code == TFC_OK)
 		tfc__buf_add_str(&request->text, record->id);
 	return code;

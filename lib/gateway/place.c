@@ -334,10 +334,10 @@ int tfc__place_set_missing(struct tfc__place *place, uint32_t entry,
 
 int tfc__place_apply(struct tfc__place *place, const struct tfc__mark *mark)
 {
+	if (mark->task != UINT32_MAX && tfc__place_reserve(place, mark->task + 1) < 0)
+		return TFC_ENOMEM;
 	if (mark->missing != UINT32_MAX &&
 	    tfc__place_set_missing(place, mark->missing, &mark->cursor) < 0)
-		return TFC_ENOMEM;
-	if (mark->task != UINT32_MAX && tfc__place_reserve(place, mark->task + 1) < 0)
 		return TFC_ENOMEM;
 	place->next = mark->next;
 	place->is_gap_reported = mark->is_gap_reported;

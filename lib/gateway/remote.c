@@ -347,14 +347,15 @@ static void heartbeat_on_change(struct tfc__heartbeat *heartbeat)
 {
 	struct remote_gateway *gateway = tfc__container_of(heartbeat, struct remote_gateway,
 							   heartbeat);
-	tfc_error silent = TFC_ERROR_INIT;
-	set_silent_error(gateway, &silent);
-	if (heartbeat->is_silent)
-		report_silence(gateway);
-	else
+	if (!heartbeat->is_silent) {
 		TFC__LIST_EACH (link, &gateway->base.subs)
 			tfc__remote_sub_set_responding(tfc__container_of(link, tfc_sub, link));
-	if (heartbeat->is_silent && gateway->addresses.count > 1) {
+		return;
+	}
+	report_silence(gateway);
+	if (gateway->addresses.count > 1) {
+		tfc_error silent = TFC_ERROR_INIT;
+		set_silent_error(gateway, &silent);
 		use_next_address(gateway);
 		tfc__peer_end(gateway->peer, &silent);
 	}
