@@ -43,9 +43,9 @@ void tfc__maintainer_stop(struct tfc__maintainer *maintainer, uint32_t interrupt
 void tfc__maintainer_suspend(struct tfc__maintainer *maintainer);
 
 /*
- * Orders something from the node of a task that runs: SIGNAL with the number of a signal, or
- * STACKS. Whatever the task's program does then is reported as usual. Errors: TFC_ELOST (the node
- * is unreachable).
+ * Sends an order about a task that runs to its node: SIGNAL, with the number of a signal, or
+ * STACKS, with 0. What the task does then is reported as usual. Errors: TFC_ELOST (the node is
+ * unreachable).
  */
 int tfc__maintainer_order_task(struct tfc__maintainer *maintainer, uint32_t task,
 			       enum tfc__order_kind kind, uint32_t number, tfc_error *error);

@@ -61,9 +61,9 @@ struct local_sub {
 	bool wants_live;     /* and LIVE was not reported yet */
 	bool wants_progress;
 	bool skips_output;
-	bool has_cursors;      /* its events have */
+	bool has_cursors;      /* its events have cursors */
 	bool wants_reports;    /* and the job has reports */
-	bool is_store_checked; /* `blocked` is what there is to report */
+	bool is_store_checked; /* since the journal notified last: `blocked` is up to date */
 	char *blocked;         /* the last report that events wait to be stored; NULL: none */
 	bool was_removed;      /* the job was forgotten: record is NULL */
 	char job[17];
