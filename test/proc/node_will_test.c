@@ -132,8 +132,8 @@ static void a_later_epoch_goes_by_its_journal(void **state)
 		struct tfc__will_key present = await_will(&pair, &none);
 		assert_false(receive_will(&pair, present));
 		assert_int_equal(receive_will(&pair, first), i == 0);
-		if (i ==
-		    1) { /* the response says that nothing of an earlier incarnation is alive */
+		if (i == 1) {
+			/* the response says that nothing of an earlier incarnation is alive */
 			agent_query(job.ops, job.handle, 5);
 			paired_await(&job, TFC__AGENT_STATES, 0, 1);
 			assert_true(receive_will(&pair, present));
