@@ -414,7 +414,7 @@ static void show_end(struct output *output, const tfc_event *event)
 			       tfc_end_reason_name(event->reason), event->text, ignored, log);
 }
 
-/* The text about the task that is the cause may say so already. */
+/* Prints nothing if the message about the task that is the cause had the same text. */
 static void show_restart(struct output *output, const tfc_event *event)
 {
 	if (!event->text[0])

@@ -72,7 +72,7 @@ char *printable(const char *text, const char *keep)
 	return escaped;
 }
 
-static bool has_ends(const char *text, const char *begin, const char *end)
+static bool begins_and_ends_with(const char *text, const char *begin, const char *end)
 {
 	size_t len = strlen(text), end_len = strlen(end);
 	return strncmp(text, begin, strlen(begin)) == 0 && len >= end_len &&
@@ -82,13 +82,13 @@ static bool has_ends(const char *text, const char *begin, const char *end)
 /* What to do about an error of the library, in words of tfc_run; or "". */
 static const char *error_hint(const char *text)
 {
-	if (has_ends(text, "cannot reach a gateway: ", "") &&
+	if (begins_and_ends_with(text, "cannot reach a gateway: ", "") &&
 	    (strstr(text, ": no such socket") || strstr(text, ": its server has ended")))
 		return "; no node runs here: start one with \"tfc_run node\", or name a node with "
 		       "--gateway; jobs of \"tfc_run local\" have no node and are not listed";
-	if (has_ends(text, "job \"", "\" not found"))
+	if (begins_and_ends_with(text, "job \"", "\" not found"))
 		return "; \"tfc_run ps --all\" lists all jobs";
-	if (has_ends(text, "member \"", "\" not found"))
+	if (begins_and_ends_with(text, "member \"", "\" not found"))
 		return "; \"tfc_run members\" lists all nodes";
 	return "";
 }
