@@ -125,11 +125,13 @@ static int complete_main(int argc, char **argv)
 static const struct {
 	const char *word, *name;
 } aliases[] = {
-	{"-V", "--version"}, {"-v", "--version"},  {"version", "--version"},
-	{"kill", "stop"},    {"cancel", "stop"},   {"list", "ps"},
-	{"ls", "ps"},        {"jobs", "ps"},       {"status", "ps"},
-	{"submit", "start"}, {"run", "local"},     {"delete", "rm"},
-	{"remove", "rm"},    {"nodes", "members"},
+	{"-V", "--version"},      {"-v", "--version"},
+	{"version", "--version"}, {"cancel", "stop"},
+	{"list", "ps"},           {"ls", "ps"},
+	{"jobs", "ps"},           {"status", "ps"},
+	{"submit", "start"},      {"run", "local"},
+	{"delete", "rm"},         {"remove", "rm"},
+	{"nodes", "members"},     {"kill", "stop (a job) or signal (a task)"},
 };
 
 static const char *nearest_command(const char *word)

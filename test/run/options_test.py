@@ -12,7 +12,8 @@ BAD = [
     (["frobnicate"],
      'unknown command "frobnicate"; "tfc_run --help" lists all commands'),
     *(([word], f'unknown command "{word}"; did you mean {meant}?')
-      for word, meant in (("kill", "stop"), ("list", "ps"), ("submit", "start"), ("run", "local"), ("stpo", "stop"))),
+      for word, meant in (("kill", "stop (a job) or signal (a task)"), ("list", "ps"), ("submit", "start"),
+                          ("run", "local"), ("stpo", "stop"))),
     (["-V"], 'unknown option "-V"; did you mean --version?'),
     (["help", "lcoal"], 'unknown command "lcoal"; did you mean local?'),
     (["stop", "--all"], 'unknown option "--all"; "tfc_run stop $(tfc_run ps -q)" stops all jobs'),
