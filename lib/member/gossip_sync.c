@@ -69,8 +69,8 @@ void tfc__gossip_join(struct tfc__gossip *g, const struct tfc__gossip_address *t
 		gossip_sync_with(g, GOSSIP_STREAM_JOIN, to, NULL, TFC__GOSSIP_BUCKETS);
 }
 
-/* Soon, and then less and less often. Half of a cluster may return, one member after the other: the
- * first begins it, and the others change nothing. */
+/* Begins a row of push-pulls: soon, and then less and less often. When half of a cluster returns,
+ * one member after the other, only the first of them begins one. */
 void tfc__gossip_sync_soon(struct tfc__gossip *g)
 {
 	uint64_t soon = g->options.push_pull_ns / 32;
