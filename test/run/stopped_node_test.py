@@ -49,6 +49,16 @@ class FollowTest(StoppedTest, status_line_test.Screen):
             self.stop_job(each)
         self.assertEqual([run.end().status for run in runs], [143, 0, 143])
 
+    def test_followers_that_come_to_a_silent_node_follow_when_it_responds(self):
+        job = self.start_job(LOOP)
+        with self.stopped("a"):
+            run = self.begin("attach", job, "--json")
+            run.await_output(f'"event":"reconnecting","job":"{job}",.*"reason":"TFC_ETIMEDOUT"')
+        run.await_output(f'"event":"reconnected","job":"{job}"')
+        run.await_output('"text":"up"')
+        self.stop_job(job)
+        run.end()
+
     def test_json_has_the_events(self):
         job = self.start_job(LOOP)
         run = self.begin("attach", job, "--json")
