@@ -55,27 +55,29 @@ static void summary_set_end(const struct tfc__record *record,
 	snprintf(summary->decided_by, sizeof(summary->decided_by), "%s/%u", role->name, index);
 }
 
-void tfc__describe_store(const struct tfc__record *record, char *text, size_t size)
+/* False, and "": the job's events are being stored. */
+static bool describe_store(const struct tfc__record *record, char *text, size_t size)
 {
 	text[0] = '\0';
-	if (record->keeper.why[0])
-		snprintf(text, size,
-			 "cannot store the job's events: %s; they are reported once stored",
-			 record->keeper.why);
+	if (!record->keeper.why[0])
+		return false;
+	snprintf(text, size, "cannot store the job's events: %s; they are reported once stored",
+		 record->keeper.why);
+	return true;
 }
 
 void tfc__describe_blocked(const struct tfc__record *record, char *text, size_t size)
 {
-	tfc__describe_store(record, text, size);
-	for (uint32_t i = 0; *text && record->maintainer && i < tfc__job_task_count(record->job);
-	     i++) {
+	if (!describe_store(record, text, size) || !record->maintainer)
+		return;
+	size_t len = strlen(text);
+	for (uint32_t i = 0; i < tfc__job_task_count(record->job); i++) {
 		const char *loss = tfc__maintainer_output_loss(record->maintainer, i);
-		size_t len = strlen(text);
 		uint32_t index;
-		const struct tfc__role *role = tfc__job_task_role(record->job, i, &index);
 		if (!*loss)
 			continue;
-		snprintf(text + len, size - len, "; %s/%u %s", role->name, index, loss);
+		const char *role = tfc__job_task_role(record->job, i, &index)->name;
+		snprintf(text + len, size - len, "; %s/%u %s", role, index, loss);
 		return;
 	}
 }
@@ -114,8 +116,7 @@ void tfc__summarize(const struct tfc__record *record, struct tfc__job_summary *r
 		info->age_ms = (now - record->submitted_ns) / TFC__MS;
 	if (last && last->kind == TFC_EVENT_END)
 		summary_set_end(record, last, ret_summary);
-	tfc__describe_store(record, ret_summary->text, sizeof(ret_summary->text));
-	if (ret_summary->text[0])
+	if (describe_store(record, ret_summary->text, sizeof(ret_summary->text)))
 		info->text = ret_summary->text;
 	list_task_nodes(record, info->task_count, ret_summary->nodes);
 }

@@ -132,13 +132,12 @@ struct tfc__job_summary {
 	char text[1152];
 };
 void tfc__summarize(const struct tfc__record *record, struct tfc__job_summary *ret_summary);
-
-/* Why the job's events wait to be stored, and so to be reported; "": they do not wait. */
-void tfc__describe_store(const struct tfc__record *record, char *text, size_t size);
-/* The same, with the first task that loses its output: no event reports it meanwhile. */
-void tfc__describe_blocked(const struct tfc__record *record, char *text, size_t size);
 void tfc__summarize_damaged(const struct tfc__directory *directory,
 			    const struct tfc__damaged *damaged, tfc_job_info *ret_info);
+
+/* Why the job's events wait to be stored, and so to be reported, and the first task that loses its
+ * output, because the event about that waits as well; "": they do not wait. */
+void tfc__describe_blocked(const struct tfc__record *record, char *text, size_t size);
 
 /* Writes the result of DESCRIBE. */
 void tfc__describe(const struct tfc__record *record, struct tfc__buf *buf);
