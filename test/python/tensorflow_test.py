@@ -86,6 +86,14 @@ class TensorFlowTest(unittest.TestCase):
             self.assertEqual(job.result(timeout=JOB_S), {"count": STEPS})
             self.assertEqual(sorted(job.tasks), ["chief/0", "ps/0", "worker/0", "worker/1"])
 
+    def test_the_librarys_server_prints_its_stacks(self) -> None:
+        with tfc.run(["sleep", "1000"], ps=1, roles={"ps": {"server": True}}, python=sys.executable, env=QUIET,
+                     output=False) as job:
+            job.client._context.wait(lambda: "ps/0" in job.tasks and job.tasks["ps/0"].state == "ready", JOB_S)
+            self.assertRegex(job.task("ps/0").stacks(), "^ps/0: in .*; its stacks are in its log$")
+            self.assertIn("in join", "\n".join(job.logs("ps/0")))
+            job.stop(kill=True)
+
     def test_both_strategies_on_three_nodes(self) -> None:
         cluster = Cluster()
         self.addCleanup(cluster.close)
