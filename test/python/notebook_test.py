@@ -74,6 +74,17 @@ class NotebookTest(unittest.TestCase):
         self.assertEqual((state, is_done), ("stopped", "False"))
         self.assertIn(f"tfcluster: stopping job {name}, which this cell has started before", self.text(again, "stderr"))
 
+    def test_a_cell_may_start_several_jobs(self) -> None:
+        sweep = ("jobs = [tfc.run(['/bin/sleep', '60'], framework='none', output=False) for _ in range(2)]\n"
+                 "print(jobs[0].done(), jobs[0].id, jobs[1].id)")
+        first = self.run_cell(sweep)
+        is_done, *names = self.text(first, "stdout").split()
+        self.assertEqual((is_done, self.text(first, "stderr")), ("False", ""))
+        again = self.run_cell(sweep)
+        self.assertEqual(self.text(again, "stdout").split()[0], "False")
+        self.assertEqual(self.text(again, "stderr").splitlines(),
+                         [f"tfcluster: stopping job {name}, which this cell has started before" for name in names])
+
     def test_an_interrupted_cell_leaves_its_job(self) -> None:
         self.run_cell(SLEEPER)
         self.run_cell("import os, signal, threading\n"

@@ -7,7 +7,7 @@ import html
 import sys
 import time
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from .job import Job, TaskRow
@@ -17,7 +17,7 @@ COLUMNS = ("TASK", "STATE", "NODE", "ATTEMPT", "STEP", "METRICS", "REASON")
 COLORS = {"ready": "#2a7", "running": "#2a7", "succeeded": "#2a7", "exited": "#777", "failed": "#c33", "lost": "#c33",
           "stopped": "#777"}
 
-_cells: dict[str, weakref.ref[Job]] = {}  # the job that a cell has started last
+_cells: dict[str, CellRun] = {}  # the last run of each cell that has started jobs
 
 
 def _row(row: TaskRow) -> tuple[str, ...]:
@@ -121,22 +121,36 @@ class _Snapshot:
         return self._html
 
 
-def _cell() -> str:
-    """The cell that runs now; "": none."""
+class CellRun(NamedTuple):
+    """A run of a cell, and the jobs that it has started."""
+
+    run: str
+    jobs: list[weakref.ref[Job]]
+
+
+def _cell() -> tuple[str, str]:
+    """The cell that runs now, and which of its runs this is; "": none."""
     kernel_shell = shell()
     get_parent = getattr(kernel_shell, "get_parent", None)
     parent = get_parent() if get_parent is not None else {}
-    return str(parent.get("metadata", {}).get("cellId") or parent.get("content", {}).get("code") or "")
+    cell = str(parent.get("metadata", {}).get("cellId") or parent.get("content", {}).get("code") or "")
+    return cell, str(parent.get("header", {}).get("msg_id", ""))
 
 
-def stop_job_of_before() -> None:
-    """When a cell runs again, the job that it has started before ends first."""
-    from .errors import Error
-    cell = _cell()
+def stop_jobs_of_before() -> None:
+    """When a cell runs again, the jobs of its run before end first. A cell may start several."""
+    cell, run = _cell()
     previous = _cells.get(cell)
-    job = previous() if cell and previous is not None else None
-    if job is None or job.done():
+    if not cell or previous is None or previous.run == run:
         return
+    for reference in previous.jobs:
+        job = reference()
+        if job is not None and not job.done():
+            _stop_job_of_before(job)
+
+
+def _stop_job_of_before(job: Job) -> None:
+    from .errors import Error
     print(f"tfcluster: stopping job {job.id}, which this cell has started before", file=sys.stderr, flush=True)
     try:
         job.stop()
@@ -145,6 +159,8 @@ def stop_job_of_before() -> None:
 
 
 def remember_job(job: Job) -> None:
-    cell = _cell()
+    cell, run = _cell()
     if cell:
-        _cells[cell] = weakref.ref(job)
+        if cell not in _cells or _cells[cell].run != run:
+            _cells[cell] = CellRun(run, [])
+        _cells[cell].jobs.append(weakref.ref(job))

@@ -65,7 +65,7 @@ def run(program: Program, *, args: Sequence[Any] = (), kwargs: Mapping[str, Any]
     values = {name: _job_file.job_key(name, value) for name, value in keys.items() if value is not None}
     if bundle is not None and not os.path.exists(bundle):
         raise InvalidError(f'bundle: there is no "{os.fspath(bundle)}"')
-    _notebook.stop_job_of_before()
+    _notebook.stop_jobs_of_before()
     own_client = not isinstance(gateway, Client)
     is_local = gateway is None or isinstance(gateway, Client) and gateway.is_local
     if is_local:
