@@ -105,6 +105,27 @@ class BundleTest(unittest.TestCase):
             out = subprocess.run([sys.executable, path], check=True, capture_output=True, text=True, timeout=60).stdout
         self.assertEqual(out, "42\n")
 
+    def test_a_package_that_is_installed_elsewhere_does_not_travel(self) -> None:
+        # A lock in a module cannot be pickled: that the job runs shows that the module was not.
+        with tempfile.TemporaryDirectory() as directory:
+            pathlib.Path(directory, "elsewhere-1.0.dist-info").mkdir()
+            pathlib.Path(directory, "elsewhere.py").write_text("import threading\nLOCK = threading.Lock()\nVALUE = 42\n")
+            path = pathlib.Path(directory, "main", "script.py")
+            path.parent.mkdir()
+            path.write_text(textwrap.dedent("""
+                import elsewhere
+                import tfcluster as tfc
+                def train(ctx):
+                    return elsewhere.VALUE
+                with tfc.run(train, framework="none", output=False) as job:
+                    print(job.result(timeout=60))
+            """))
+            import subprocess
+            places = os.pathsep.join([directory, *filter(None, [os.environ.get("PYTHONPATH")])])
+            done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60,
+                                  env={**os.environ, "PYTHONPATH": places})
+        self.assertEqual((done.stdout, done.stderr), ("42\n", ""))
+
     def test_a_directory_travels_with_the_function(self) -> None:
         with tempfile.TemporaryDirectory() as directory:
             pathlib.Path(directory, "vocabulary.txt").write_text("word\n")

@@ -12,13 +12,12 @@ import io
 import json
 import os
 import shutil
-import site
 import socket
 import sys
 import sysconfig
 import threading
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from . import _sources
@@ -84,7 +83,8 @@ def _copy(bundle: str, directory: str) -> None:
 def _dump(cloudpickle: Any, value: Any, file: io.IOBase) -> dict[str, str]:
     """Pickles by value what comes from a module that is not installed: the tasks do not have it. Returns the source
     text of what was pickled so, see `_sources.dump`."""
-    modules = [module for module in tuple(sys.modules.values()) if _is_local(module)]
+    places = _installed_places()
+    modules = [module for module in tuple(sys.modules.values()) if _is_local(module, places)]
     registered = [module for module in modules
                   if module.__name__ not in cloudpickle.list_registry_pickle_by_value()]
     for module in registered:
@@ -96,21 +96,29 @@ def _dump(cloudpickle: Any, value: Any, file: io.IOBase) -> dict[str, str]:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def _is_local(module: Any) -> bool:
+def _is_local(module: Any, installed_places: Collection[str]) -> bool:
     name, path = getattr(module, "__name__", None), getattr(module, "__file__", None)
     if not isinstance(name, str) or not isinstance(path, str) or sys.modules.get(name) is not module:
         return False
     if name == "__main__" or name.partition(".")[0] in ("tfcluster", "cloudpickle"):
         return False
     path = os.path.realpath(path)
-    return not any(path.startswith(os.path.realpath(place) + os.sep) for place in _installed_places())
+    return not any(path.startswith(place + os.sep) for place in installed_places)
 
 
-def _installed_places() -> Iterator[str]:
-    yield from (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-    yield from site.getsitepackages()
-    yield site.getusersitepackages()
-    yield "/usr/lib/python3/dist-packages"
+def _installed_places() -> set[str]:
+    """The directories of installed modules: those of Python, and those of sys.path that pip has installed into,
+    wherever a .pth file, PYTHONPATH or "pip install --target" has put them."""
+    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    places.update(place for place in sys.path if _has_distributions(place))
+    return {os.path.realpath(place) for place in places}
+
+
+def _has_distributions(directory: str) -> bool:
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(directory or os.curdir))
+    except OSError:  # an archive, or not there
+        return False
 
 
 # ---- what must not be captured
@@ -198,6 +206,7 @@ def _explain(cloudpickle: Any, functions: Mapping[str, Any], failure: Exception)
             try:
                 _dump(cloudpickle, value, io.BytesIO())
             except Exception as cause:
+                remedy = "import" if isinstance(value, types.ModuleType) else "create"
                 return (f"{label} uses {name}, a {type(value).__name__} that cannot be pickled: {cause}; "
-                        "create it in the function")
+                        f"{remedy} it in the function")
     return f"the function cannot be pickled: {failure}"
