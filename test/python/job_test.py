@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 import unittest
@@ -150,6 +151,12 @@ class EventsTest(unittest.TestCase):
         self.assertEqual(kinds[-1], ("end", "succeeded"))
         self.assertIn(("task", "exited"), kinds)
 
+    def test_iterators_keep_the_job_that_nobody_else_holds(self) -> None:
+        self.assertEqual([event.text for event in shell("echo a; sleep 0.2; echo b").events() if event.event == "output"],
+                         ["a", "b"])
+        self.assertEqual(list(shell("echo a; sleep 0.2; echo b").logs(follow=True)), ["[worker/0] a", "[worker/0] b"])
+        self.assertEqual(list(shell("echo a; sleep 0.2; echo b").task("worker/0").logs(follow=True)), ["a", "b"])
+
     def test_an_asyncio_loop_drives_the_job(self) -> None:
         async def main() -> list[str]:
             job = shell("echo one; echo two")
@@ -200,6 +207,17 @@ class ProcessTest(unittest.TestCase):
         shell("true").result(timeout=30)
         gc.collect()
         self.assertEqual(len(os.listdir("/proc/self/fd")), descriptors)
+
+    def test_a_job_whose_events_are_read_is_closed_when_nobody_reads_them(self) -> None:
+        program = """
+            import sys, tfcluster as tfc
+            from tfcluster import _context
+            sys.unraisablehook = lambda unraisable: print(unraisable.exc_value)
+            for event in tfc.run(["/bin/echo", "a"], framework="none", output=False).events(): pass
+            print(len(_context._contexts))
+            """
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.stdout, done.stderr), ("0\n", ""))
 
     def test_a_forked_child_harms_nothing(self) -> None:
         with shell("sleep 0.5; echo done") as job:

@@ -110,7 +110,8 @@ class Events:
     read yet stays in the logs. Close it, or use it in a `with` block, to end before the job does."""
 
     def __init__(self, client: Client, job: str, *, output: bool = True, progress: bool = False,
-                 live: bool = False, cursor: str | None = None) -> None:
+                 live: bool = False, cursor: str | None = None, owner: object = None) -> None:
+        self._owner = owner  # a job that nobody else may hold: it ends when it is collected
         self._context = client._context
         self._queue: deque[Event] = deque()
         self._is_ended = False

@@ -118,7 +118,7 @@ class Job:
 
     def _after_dispatch(self) -> list[Callable[[], None]]:
         flush = [self._printer.flush] if self._printer is not None else []
-        return [*flush, self._table.update]
+        return [*flush, self._table.update, _release_ended]
 
     def _remove_bundle(self) -> None:
         if self._bundle is not None:
@@ -152,10 +152,8 @@ class Job:
         elif event.event == "end":
             self.state, self.text, self._end = event.state, event.text, event
             self._remove_bundle()
-            _running.discard(self)
         elif event.event == "lost":
             self._error = Error.of(event.error_code, event.text, "gateway")
-            _running.discard(self)
         elif event.event in ("reconnecting", "reconnected"):
             self.text = event.text
         self._table.on_event(event.event not in ("output", "report", "progress"))
@@ -276,12 +274,12 @@ class Job:
 
     def events(self, *, output: bool = True, progress: bool = False, cursor: str | None = None) -> Events:
         """The events of the job from its beginning, or after `cursor`."""
-        return Events(self.client, self.id, output=output, progress=progress, cursor=cursor)
+        return Events(self.client, self.id, output=output, progress=progress, cursor=cursor, owner=self)
 
     def logs(self, task: str | None = None, *, follow: bool = False, attempt: int | None = None,
              tail: int | None = None) -> Iterator[str]:
         """The lines of output so far, see `Client.logs`."""
-        return self.client.logs(self.id, task, follow=follow, attempt=attempt, tail=tail)
+        yield from self.client.logs(self.id, task, follow=follow, attempt=attempt, tail=tail)
 
     def describe(self) -> JobInfo:
         """The job with its tasks, as the node that maintains it sees it now."""
@@ -358,6 +356,11 @@ class Job:
 
 def _is_interactive() -> bool:
     return hasattr(sys, "ps1") or shell() is not None
+
+
+def _release_ended() -> None:
+    """Runs after each dispatch: nobody may hold an ended job any more, and a context cannot be closed within one."""
+    _running.difference_update([job for job in _running if job.done()])
 
 
 def _end_all() -> None:
