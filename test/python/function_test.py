@@ -82,6 +82,66 @@ class KeywordsTest(unittest.TestCase):
         policy = tfc.RestartPolicy(3, 600, "retryable", "auto", (0, 30), 100, 86400)
         self.assertEqual(policy.to_json(), _job_file.defaults()["restart"])
 
+    def test_a_keyword_of_a_wrong_type_is_named(self) -> None:
+        def train(ctx: object) -> None:
+            pass
+
+        cases: list[tuple[Any, dict[str, Any], str]] = [
+            ({"loss": 1}, {}, "program: must be a function (train, not train()), the path of a Python script, or a list, "
+             "not {'loss': 1}"),
+            (None, {}, "not None"),
+            (train, {"args": 20}, "args: must be a list of arguments, not 20"),
+            (train, {"args": "abc"}, "args: must be a list of arguments, not 'abc'"),
+            (train, {"kwargs": [1]}, "kwargs: must be a dict of arguments by name, not [1]"),
+            (train, {"evaluator": "evaluate"}, "evaluator: must be True, False or a function, not 'evaluate'"),
+            (train, {"tensorboard": True}, "tensorboard: must be a directory, not True"),
+            (train, {"roles": ["worker"]}, "roles: must be a dict of keys by role, not ['worker']"),
+            (train, {"ps": "1"}, 'roles.ps.count: must be a whole number from 0 to 100000, not "1"'),
+            (train, {"ps": -1}, "roles.ps.count: must be a whole number from 0 to 100000, not -1"),
+            (train, {"env": ["A=1"]}, "env: must be an object"),
+            (train, {"env": {"A": None}}, "env.A: must be a string, not null"),
+            (train, {"restart": "3"}, "restart: must be an object"),
+            (train, {"secret_env": "HOME"}, "secret_env: must be an object"),
+            (train, {"workers": object()}, "a job file cannot have a object")]
+        for program, keywords, text in cases:
+            with self.subTest(text=text):
+                with self.assertRaises(tfc.InvalidError) as caught:
+                    tfc.run(program, **{**OPTIONS, **keywords})
+                self.assertIn(text, str(caught.exception))
+        with self.assertRaisesRegex(tfc.InvalidError, "gateway: must be the address of a node"):
+            tfc.attach("0123456789abcdef", gateway=None)  # type: ignore[arg-type]
+
+    def test_a_function_that_cannot_be_called_so_is_refused(self) -> None:
+        def needs_steps(ctx: object, steps: int) -> None:
+            pass
+
+        async def coroutine(ctx: object) -> None:
+            pass
+
+        cases: list[tuple[Any, dict[str, Any], str]] = [
+            (needs_steps, {}, "missing a required argument: 'steps'"),
+            (needs_steps, {"args": [1, 2]}, "too many positional arguments"),
+            (needs_steps, {"kwargs": {"step": 1}}, "missing a required argument: 'steps'"),
+            (lambda: 1, {}, "<lambda> is called as <lambda>(ctx, *args, **kwargs), and has <lambda>(): "),
+            (lambda ctx: 1, {"evaluator": needs_steps}, "needs_steps is called as"),
+            (coroutine, {}, "coroutine must return its result")]
+        for program, keywords, text in cases:
+            with self.subTest(text=text):
+                with self.assertRaises(tfc.InvalidError) as caught:
+                    tfc.run(program, **{**OPTIONS, **keywords})
+                self.assertIn(text, str(caught.exception))
+
+    def test_numbers_of_a_program_and_of_env_become_text(self) -> None:
+        with tfc.run(["/bin/sh", "-c", 'echo $0 $A', 1], env={"A": 2}, **OPTIONS) as job:
+            job.result(timeout=60)
+            self.assertEqual(list(job.logs("worker/0")), ["1 2"])
+
+    def test_a_relative_cwd_starts_at_the_current_directory(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            wanted = os.path.relpath(directory)
+            with tfc.run(lambda ctx: os.getcwd(), cwd=wanted, **OPTIONS) as job:
+                self.assertEqual(job.result(timeout=60), os.path.realpath(directory))
+
 
 class BundleTest(unittest.TestCase):
     def test_a_module_that_is_not_installed_travels_by_value(self) -> None:

@@ -8,6 +8,7 @@ submits to that user's own tasks. What tasks return is JSON or Arrow, and is nev
 from __future__ import annotations
 
 import builtins
+import inspect
 import io
 import json
 import os
@@ -20,7 +21,7 @@ import types
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from . import _sources
+from . import _job_file, _sources
 from .errors import InvalidError
 
 SECRET_WORDS = ("SECRET", "TOKEN", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY")
@@ -40,6 +41,7 @@ def pack(directory: str, functions: Mapping[str, tuple[Callable[..., Any], tuple
     if bundle is not None:
         _copy(os.fspath(bundle), directory)
     for function, args, kwargs in functions.values():
+        _check_call(function, args, kwargs)
         _check(function, args, kwargs)
     inside = os.path.join(directory, "tfcluster_function")
     os.mkdir(inside)
@@ -50,12 +52,32 @@ def pack(directory: str, functions: Mapping[str, tuple[Callable[..., Any], tuple
     except Exception as failure:
         raise InvalidError(_explain(cloudpickle, functions, failure)) from failure
     with open(os.path.join(inside, "function.json"), "w", encoding="utf-8") as file:
-        json.dump({"python": python_version(), **facts}, file)
+        json.dump({"python": python_version(), **facts}, file, default=_job_file.plain)
     with open(os.path.join(inside, "sources.json"), "w", encoding="utf-8") as file:
         json.dump(sources, file)
     for package in (os.path.dirname(os.path.abspath(__file__)), os.path.dirname(cloudpickle.__file__)):
         shutil.copytree(package, os.path.join(directory, os.path.basename(package)),
                         ignore=lambda _, names: [name for name in names if not _is_source(name)])
+
+
+def _check_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    label = _label(function)
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise InvalidError(f"{label} must return its result, and a call of it returns a coroutine or a generator; "
+                           "run that in the function, for example with asyncio.run or list")
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):  # of a builtin
+        return
+    try:
+        signature.bind(None, *args, **kwargs)
+    except TypeError as error:
+        raise InvalidError(f"{label} is called as {label}(ctx, *args, **kwargs), and has {label}{signature}: "
+                           f"{error}") from None
+
+
+def _label(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__qualname__)).rpartition("<locals>.")[2]
 
 
 def python_version() -> str:
@@ -186,7 +208,7 @@ def _check(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
     secrets = _secrets()
     seen = set() if seen is None else seen
     seen.add(id(function))
-    label = getattr(function, "__qualname__", type(function).__qualname__)
+    label = _label(function)
     for name, value in [*_captured(function), *((f"args[{i}]", value) for i, value in enumerate(args)),
                         *((f"kwargs[{key!r}]", value) for key, value in kwargs.items())]:
         fault = _fault(value, secrets)
@@ -200,13 +222,13 @@ def _check(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
 def _explain(cloudpickle: Any, functions: Mapping[str, Any], failure: Exception) -> str:
     """Names the variable that cannot be pickled."""
     for function, args, kwargs in functions.values():
-        label = getattr(function, "__qualname__", type(function).__qualname__)
+        label = _label(function)
         for name, value in [*_captured(function), *((f"args[{i}]", value) for i, value in enumerate(args)),
                             *((f"kwargs[{key!r}]", value) for key, value in kwargs.items())]:
             try:
                 _dump(cloudpickle, value, io.BytesIO())
             except Exception as cause:
                 remedy = "import" if isinstance(value, types.ModuleType) else "create"
-                return (f"{label} uses {name}, a {type(value).__name__} that cannot be pickled: {cause}; "
+                return (f"{label} uses {name}, a {type(value).__name__} that cannot be pickled: {str(cause).rstrip('.')}; "
                         f"{remedy} it in the function")
     return f"the function cannot be pickled: {failure}"

@@ -10,31 +10,41 @@ from contextlib import contextmanager
 from typing import Any
 
 from . import _abi, _context, _library
+from .errors import InvalidError
 from .types import RestartPolicy
 
 
 def job_key(name: str, value: Any) -> Any:
-    """The value of a job key for the value of the keyword with the same name."""
-    if name == "restart":
-        if isinstance(value, RestartPolicy):
-            return value.to_json()
-        return {"max": value} if isinstance(value, int) else dict(value)
-    if name == "placement":
-        return {"policy": value} if isinstance(value, str) else dict(value)
-    if name == "env":
-        return {key: str(text) for key, text in value.items()}
-    if name == "secret_env":  # names: their values come from here, as in tfc_run
-        return dict(value) if isinstance(value, Mapping) else {key: os.environ.get(key) for key in value}
-    if name == "argv":
-        return [os.fspath(word) for word in value]
+    """The value of a job key for the value of the keyword with the same name. The library refuses what it cannot be."""
+    if isinstance(value, RestartPolicy):
+        return value.to_json()
+    if name == "restart" and isinstance(value, int):
+        return {"max": value}
+    if name == "placement" and isinstance(value, str):
+        return {"policy": value}
+    if name == "env" and isinstance(value, Mapping):
+        return {key: text if text is None else str(text) for key, text in value.items()}
+    if name == "secret_env" and isinstance(value, (list, tuple, set, frozenset)):  # the values come from here
+        return {key: os.environ.get(key) for key in value}
+    if isinstance(value, Mapping):
+        return dict(value)
     return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def plain(value: Any) -> Any:
+    """A path or a number of numpy, which the json module does not know, as JSON."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if callable(getattr(value, "item", None)):
+        return value.item()
+    raise InvalidError(f"a job file cannot have a {type(value).__name__}: {value!r}")
 
 
 @contextmanager
 def parsed(values: Mapping[str, Any], base_dir: str) -> Iterator[Any]:
     """The job of a job file as a struct tfc_job *, with relative paths below `base_dir`; freed at the end."""
     library = _library.load()
-    text = json.dumps(dict(values)).encode()
+    text = json.dumps(dict(values), default=plain).encode()
     error, job = _abi.tfc_error(), ctypes.c_void_p()
     code = library.tfc_job_parse(text, len(text), None, ctypes.byref(error), ctypes.byref(job))
     try:

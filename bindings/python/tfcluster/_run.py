@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _function, _job_file, _notebook
@@ -14,7 +14,7 @@ from .errors import InvalidError
 from .job import Job
 from .types import RestartPolicy
 
-Program = Callable[..., Any] | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+Program = Callable[..., Any] | str | os.PathLike[str] | Sequence[str | os.PathLike[str] | float]
 
 
 def run(program: Program, *, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None,
@@ -24,7 +24,7 @@ def run(program: Program, *, args: Sequence[Any] = (), kwargs: Mapping[str, Any]
         gateway: str | Client | None = None, key: str | os.PathLike[str] | None = None, output: bool = True,
         submit_timeout: float | None = None,
         name: str | None = None, framework: str | None = None, strategy: str | None = None,
-        env: Mapping[str, str] | None = None, secret_env: Mapping[str, str] | Sequence[str] | None = None,
+        env: Mapping[str, str | float] | None = None, secret_env: Mapping[str, str] | Sequence[str] | None = None,
         cwd: str | os.PathLike[str] | None = None, bundle: str | os.PathLike[str] | None = None,
         python: str | os.PathLike[str] | None = None, restart: RestartPolicy | Mapping[str, Any] | int | None = None,
         success: str | None = None, grace_s: float | None = None, abort_grace_s: float | str | None = None,
@@ -62,16 +62,18 @@ def run(program: Program, *, args: Sequence[Any] = (), kwargs: Mapping[str, Any]
         "pending_deadline_s": pending_deadline_s, "start_deadline_s": start_deadline_s, "deadline_s": deadline_s,
         "topology": topology, "stall_s": stall_s, "on_stall": on_stall, "isolation": isolation,
         "placement": placement}
+    _check_keywords(args, kwargs, evaluator, tensorboard, roles)
     values = {name: _job_file.job_key(name, value) for name, value in keys.items() if value is not None}
     if bundle is not None and not os.path.exists(bundle):
         raise InvalidError(f'bundle: there is no "{os.fspath(bundle)}"')
     _notebook.stop_jobs_of_before()
     own_client = not isinstance(gateway, Client)
     is_local = gateway is None or isinstance(gateway, Client) and gateway.is_local
+    is_function = callable(program)
     if is_local:
         values.setdefault("python", sys.executable)
-        values.setdefault("cwd", os.getcwd())
-    is_function = callable(program)
+        # A relative path would start in the task's copy of the bundle, which a function has without its author.
+        values["cwd"] = os.path.abspath(values.get("cwd", "")) if bundle is None else values.get("cwd", os.getcwd())
     values["roles"] = _roles(workers, chief, ps, evaluator, tensorboard, roles,
                              {"gpus": gpus, "memory": memory, "cpus": cpus}, is_function)
     directory = tempfile.TemporaryDirectory(prefix="tfcluster-") if is_function else None
@@ -109,6 +111,19 @@ def attach(job: str, *, gateway: str | Client, key: str | os.PathLike[str] | Non
         if client is not gateway:
             client.close()
         raise
+
+
+def _check_keywords(args: Any, kwargs: Any, evaluator: Any, tensorboard: Any, roles: Any) -> None:
+    """Checks the types of what is no key of a job file: the library checks those."""
+    checks = (
+        ("args", args, not isinstance(args, (str, bytes)) and isinstance(args, Iterable), "a list of arguments"),
+        ("kwargs", kwargs, kwargs is None or isinstance(kwargs, Mapping), "a dict of arguments by name"),
+        ("evaluator", evaluator, callable(evaluator) or isinstance(evaluator, bool), "True, False or a function"),
+        ("tensorboard", tensorboard, isinstance(tensorboard, (str, os.PathLike, type(None))), "a directory"),
+        ("roles", roles, roles is None or isinstance(roles, Mapping), "a dict of keys by role"))
+    for name, value, is_right, wanted in checks:
+        if not is_right:
+            raise InvalidError(f"{name}: must be {wanted}, not {value!r}")
 
 
 def _function_keys(program: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, evaluator: Any,
@@ -153,9 +168,12 @@ def _argv(program: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, e
         if not script.endswith(".py"):
             raise InvalidError(f'program: "{script}" is no Python script; pass a list: ["{script}", ...]')
         return [python, script, *(str(word) for word in args)]
+    if not isinstance(program, (list, tuple)):
+        raise InvalidError(f"program: must be a function (train, not train()), the path of a Python script, or a list, "
+                           f"not {program!r}")
     if args:
         raise InvalidError("args: the program is a list, which has its arguments already")
-    return [os.fspath(word) for word in program]
+    return [str(word) for word in program]
 
 
 def _roles(workers: int | None, chief: bool, ps: int, evaluator: Any, tensorboard: Any,
@@ -163,7 +181,7 @@ def _roles(workers: int | None, chief: bool, ps: int, evaluator: Any, tensorboar
            is_function: bool) -> dict[str, dict[str, Any]]:
     """The job key `roles`."""
     result: dict[str, dict[str, Any]] = {name: dict(keys) for name, keys in (roles or {}).items()}
-    has_ps = ps > 0 or "ps" in result
+    has_ps = bool(ps) or "ps" in result
     if chief or has_ps and not {"chief", "driver"} & result.keys():
         result.setdefault("chief", {})
     if workers is not None or not {"worker", "chief", "driver"} & result.keys() or has_ps and "worker" not in result:

@@ -165,6 +165,8 @@ class TaskContext:
         else raises TypeError. A report waits at most a second for a node that does not read it, and is then
         dropped. Where nobody listens, it goes nowhere.
         """
+        if not isinstance(values, Mapping):
+            raise TypeError(f'values: must be a dict, such as {{"loss": 0.3}}, not {values!r}')
         line = _reports.metrics_line(values, None if step is None else int(step))
         _report_pipe.write(line, _reports.METRICS_PATIENCE_S)
         self.progress()

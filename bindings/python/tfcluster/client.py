@@ -169,6 +169,8 @@ def connect(gateway: str, *, key: str | os.PathLike[str] | None = None, connect_
     """A client of the cluster at `gateway`: "unix:PATH" or "tcp://HOST:PORT" of a node, or several addresses
     separated by commas. `key` is a key file. The connection is made with the first request; `connect_s` and
     `reconnect_s` bound it, in seconds."""
+    if not isinstance(gateway, str):
+        raise InvalidError(f"gateway: must be the address of a node, such as tcp://HOST:PORT, not {gateway!r}")
     return Client(gateway, key=key, connect_s=connect_s, reconnect_s=reconnect_s)
 
 
