@@ -85,6 +85,10 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(job.tasks["worker/0"].attempt, 2)
         self.assertIn(job.tasks["worker/0"].node, ("a", "b"))
 
+    def test_a_relative_checkpoint_dir_is_refused(self) -> None:
+        with self.assertRaisesRegex(tfc.InvalidError, 'checkpoint_dir: "run" is a relative path, and each task'):
+            self.client.run(lambda ctx: None, framework="none", checkpoint_dir="run")
+
     def test_nobody_answers(self) -> None:
         with tfc.connect("tcp://127.0.0.1:9", connect_s=1) as client:
             with self.assertRaises(tfc.ConnectionLostError) as caught:

@@ -14,7 +14,7 @@ from unittest import mock
 
 import tfcluster as tfc
 from tfcluster import _job_file
-from tfcluster._run import run
+from tfcluster._run import _roles, run
 
 LOCK = threading.Lock()
 OPTIONS: dict[str, Any] = {"framework": "none", "output": False}
@@ -110,6 +110,16 @@ class KeywordsTest(unittest.TestCase):
                 self.assertIn(text, str(caught.exception))
         with self.assertRaisesRegex(tfc.InvalidError, "gateway: must be the address of a node"):
             tfc.attach("0123456789abcdef", gateway=None)  # type: ignore[arg-type]
+
+    def test_an_address_is_no_relative_path(self) -> None:
+        def directory(ctx: tfc.TaskContext) -> str | None:
+            from tfcluster import _bundle
+            return _bundle.settings().checkpoint_dir
+
+        for path, wanted in [("gs://bucket/run", "gs://bucket/run"), ("run", os.path.abspath("run"))]:
+            with self.subTest(path=path), tfc.run(directory, checkpoint_dir=path, **OPTIONS) as job:
+                self.assertEqual(job.result(timeout=60), wanted)
+            self.assertEqual(_roles(1, False, 0, False, path, None, {}, True)["tensorboard"]["log_dir"], wanted)
 
     def test_a_function_that_cannot_be_called_so_is_refused(self) -> None:
         def needs_steps(ctx: object, steps: int) -> None:
@@ -228,6 +238,14 @@ class ResultTest(unittest.TestCase):
         self.assertIn("raise LookupError", failure.traceback)
         self.assertIn("LookupError: no shard 1", str(failure))
         self.assertNotIn("tfcluster/task.py", failure.traceback)
+
+    def test_a_long_message_is_quoted_once_and_whole(self) -> None:
+        def train(ctx: object) -> None:
+            raise LookupError("no shard " + 300 * "x")
+
+        with tfc.run(train, **OPTIONS) as job:
+            failure = job.exception(timeout=60)
+        self.assertEqual(str(failure), f"worker/0 exited with 1: LookupError: no shard {300 * 'x'}")
 
     def test_a_result_that_json_cannot_have_is_named(self) -> None:
         with tfc.run(lambda ctx: {"model": object()}, **OPTIONS) as job:

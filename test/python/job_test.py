@@ -14,6 +14,7 @@ import threading
 import time
 import unittest
 from typing import Any
+from unittest import mock
 
 import tfcluster as tfc
 
@@ -125,16 +126,14 @@ class TaskTest(unittest.TestCase):
     def test_the_stacks_of_a_function_say_where_it_is(self) -> None:
         def waits_for_ever(ctx: tfc.TaskContext) -> None:
             import time
-            ctx.report({"began": 1})
+            print("began", flush=True)
             while True:
                 time.sleep(0.05)
 
         with tfc.run(waits_for_ever, framework="none", output=False) as job:
-            job.client._context.wait(lambda: "worker/0" in job.metrics, 60)
-            deadline = time.monotonic() + 30
-            while "(_reports.py" in (place := job.task("worker/0").stacks()):  # it is still about to return
-                self.assertLess(time.monotonic(), deadline)
-            self.assertRegex(place, r"^worker/0: in waits_for_ever \(job_test.py:\d+\); its stacks are in its log$")
+            self.assertEqual(next(job.logs("worker/0", follow=True)), "began")
+            self.assertRegex(job.task("worker/0").stacks(),
+                             r"^worker/0: in waits_for_ever \(job_test.py:\d+\); its stacks are in its log$")
             self.assertIn("in waits_for_ever", "\n".join(job.logs("worker/0")))
             with self.assertRaises(tfc.NotFoundError):
                 job.task("worker/9").stacks()
@@ -265,6 +264,16 @@ class ProcessTest(unittest.TestCase):
         self.assertIn("tfcluster: stopping job", err)
         self.assertIn("KeyboardInterrupt", err)
         self.assertFalse(os.path.exists(f"/proc/{task}"))
+
+    def test_ctrl_c_while_a_prompt_reads_lines_says_that_the_job_goes_on(self) -> None:
+        with shell("sleep 60") as job, mock.patch.object(sys, "ps1", ">>> ", create=True):
+            for reader in (iter(job.logs(follow=True)), iter(job.events())):
+                said = io.StringIO()
+                with mock.patch.object(job.client._context, "wait", side_effect=KeyboardInterrupt), \
+                        contextlib.redirect_stderr(said), self.assertRaises(KeyboardInterrupt):
+                    next(reader)
+                self.assertEqual(said.getvalue(), f"tfcluster: job {job.id} goes on in this process; result() follows it "
+                                                  "again, stop() stops it\n")
 
     def test_the_end_of_a_script_ends_its_job(self) -> None:
         script = ("import tfcluster as tfc\n"

@@ -95,6 +95,13 @@ class NotebookTest(unittest.TestCase):
         state = self.run_cell("print(job.done()); job.stop(); print(job.state)")
         self.assertEqual(self.text(state, "stdout").split(), ["False", "stopped"])
 
+    def test_an_interrupted_await_leaves_its_job(self) -> None:
+        self.run_cell(SLEEPER)
+        cell = self.run_cell("import asyncio\nasyncio.get_running_loop().call_later(0.5, asyncio.current_task().cancel)\n"
+                             "await job")
+        self.assertEqual([output.ename for output in cell.outputs if output.output_type == "error"], ["CancelledError"])
+        self.assertIn("goes on in this process; result() follows it again, stop() stops it", self.text(cell, "stderr"))
+
     def test_no_process_is_left_when_the_kernel_ends(self) -> None:
         cell = self.run_cell(SLEEPER + "\nprint(job.describe().tasks[0].pid)")
         task = int(self.text(cell, "stdout").split()[-1])

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _function, _job_file, _notebook
+from .checkpoints import absolute_path
 from .client import Client, connect
 from .errors import InvalidError
 from .job import Job
@@ -135,7 +136,7 @@ def _function_keys(program: Any, args: Sequence[Any], kwargs: Mapping[str, Any] 
         functions["evaluator"] = (evaluator, tuple(args), kwargs or {})
     roles = {role: keys.get("count", 1) for role, keys in values["roles"].items()}
     facts = {"framework": values.get("framework", "tensorflow"), "strategy": _strategy(values.get("strategy"), roles),
-             "checkpoint_dir": None if checkpoint_dir is None else _path(checkpoint_dir, is_local), "roles": roles}
+             "checkpoint_dir": _checkpoint_dir(checkpoint_dir, values.get("cwd"), is_local), "roles": roles}
     _function.pack(directory, functions, facts, bundle)
     return {"argv": [values.get("python", "python3"), "-m", "tfcluster.task"], "bundle": directory, "reports": True,
             "name": values.get("name", getattr(program, "__name__", "").strip("<>"))}
@@ -153,8 +154,15 @@ def _strategy(strategy: str | None, roles: Mapping[str, int]) -> str:
     return "parameter_server" if roles.get("ps") else "multi_worker_mirrored"
 
 
-def _path(path: str | os.PathLike[str], is_local: bool) -> str:
-    return os.path.abspath(path) if is_local else os.fspath(path)
+def _checkpoint_dir(path: str | os.PathLike[str] | None, cwd: str | None, is_local: bool) -> str | None:
+    if path is None:
+        return None
+    if is_local:
+        return absolute_path(path)
+    if not (os.path.isabs(path) or "://" in os.fspath(path) or os.path.isabs(cwd or "")):
+        raise InvalidError(f'checkpoint_dir: "{os.fspath(path)}" is a relative path, and each task on a cluster has a '
+                           "current directory of its own; name a directory that all nodes share, like /shared/checkpoints")
+    return os.fspath(path)
 
 
 def _argv(program: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, evaluator: Any,
@@ -191,7 +199,7 @@ def _roles(workers: int | None, chief: bool, ps: int, evaluator: Any, tensorboar
     if evaluator:
         result.setdefault("evaluator", {})
     if tensorboard is not None:
-        result.setdefault("tensorboard", {}).setdefault("log_dir", os.path.abspath(tensorboard))
+        result.setdefault("tensorboard", {}).setdefault("log_dir", absolute_path(tensorboard))
     for name in ("worker",) if has_ps else ("worker", "chief"):
         for resource, value in resources.items():
             if value and name in result:

@@ -15,6 +15,7 @@ from .types import Event
 
 if TYPE_CHECKING:
     from .client import Client
+    from .job import Job
 
 QUEUED_MAX = 1024  # events that wait for a slow reader, before its subscription pauses
 
@@ -110,7 +111,7 @@ class Events:
     read yet stays in the logs. Close it, or use it in a `with` block, to end before the job does."""
 
     def __init__(self, client: Client, job: str, *, output: bool = True, progress: bool = False,
-                 live: bool = False, cursor: str | None = None, owner: object = None) -> None:
+                 live: bool = False, cursor: str | None = None, owner: Job | None = None) -> None:
         self._owner = owner  # a job that nobody else may hold: it ends when it is collected
         self._context = client._context
         self._queue: deque[Event] = deque()
@@ -137,17 +138,25 @@ class Events:
     def _is_ready(self) -> bool:
         return bool(self._queue) or self._is_ended
 
+    def _wait(self, timeout: float | None) -> bool:
+        try:
+            return self._context.wait(self._is_ready, timeout)
+        except KeyboardInterrupt:
+            if self._owner is not None:
+                self._owner._on_interrupt()
+            raise
+
     def __iter__(self) -> Iterator[Event]:
         return self
 
     def get(self, timeout: float | None = None) -> Event:
         """The next event. Raises DeadlineError after `timeout` seconds, and StopIteration behind the last one."""
-        if not self._context.wait(self._is_ready, timeout):
+        if not self._wait(timeout):
             raise DeadlineError(f"no event within {timeout:g} s", int(_abi.Err.ETIMEDOUT), "python")
         return next(self)
 
     def __next__(self) -> Event:
-        self._context.wait(self._is_ready)
+        self._wait(None)
         event = self._next()
         if event is None:
             self.close()

@@ -28,7 +28,7 @@ class Checkpoints:
         import tensorflow as tf
 
         trains_alone = not context.cluster_spec or _bundle.settings().strategy == "none"
-        self.directory = _absolute(directory or _default_directory(context if trains_alone else None))
+        self.directory = absolute_path(directory or _default_directory(context if trains_alone else None))
         self.step = 0
         self.resumed = False
         self._context = context
@@ -110,7 +110,8 @@ def _step_of(path: str) -> int:
     return int(step)
 
 
-def _absolute(directory: str | os.PathLike[str]) -> str:
+def absolute_path(directory: str | os.PathLike[str]) -> str:
+    """TensorFlow's paths may also be addresses, such as gs://bucket/run, which stay as they are."""
     path = os.fspath(directory)
     return path if "://" in path else os.path.abspath(path)
 

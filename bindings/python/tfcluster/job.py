@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import base64
 import ctypes
@@ -218,7 +219,13 @@ class Job:
 
     async def result_async(self, timeout: float | None = None) -> Any:
         """`result` for a coroutine; `await job` is the same without a timeout."""
-        if not await self.client._context.wait_async(self.done, timeout):
+        try:
+            is_done = await self.client._context.wait_async(self.done, timeout)
+        except asyncio.CancelledError:
+            if _is_interactive():  # an interrupt of a cell cancels what it awaits
+                self._on_interrupt()
+            raise
+        if not is_done:
             raise DeadlineError(f"job {self.id} has not ended within {timeout:g} s", int(_abi.Err.ETIMEDOUT), "python")
         failure = self._failure()
         if failure is not None:
@@ -234,7 +241,7 @@ class Job:
             return self._error
         if end.state == "succeeded":
             return None
-        text = f"{end.text}: {end.error_line}" if end.error_line and end.error_line not in end.text else end.text
+        text = _with_error_line(end.text, end.error_line)
         if end.state == "stopped":
             return JobStoppedError(text or "the job was stopped", job=self.id, state=end.state, reason=end.reason)
         if not end.decided_by:
@@ -279,7 +286,11 @@ class Job:
     def logs(self, task: str | None = None, *, follow: bool = False, attempt: int | None = None,
              tail: int | None = None) -> Iterator[str]:
         """The lines of output so far, see `Client.logs`."""
-        yield from self.client.logs(self.id, task, follow=follow, attempt=attempt, tail=tail)
+        try:
+            yield from self.client.logs(self.id, task, follow=follow, attempt=attempt, tail=tail)
+        except KeyboardInterrupt:
+            self._on_interrupt()
+            raise
 
     def describe(self) -> JobInfo:
         """The job with its tasks, as the node that maintains it sees it now."""
@@ -373,6 +384,15 @@ def _end_all() -> None:
         job.close()
 
 
+def _with_error_line(text: str, line: str) -> str:
+    """The text of an end with all of the line that names its cause. The text may quote it, or begin to, up to "..."."""
+    head, dots, tail = text.partition("...")
+    quote = head.partition(": ")[2]
+    if dots and quote and line.startswith(quote):
+        return head + line[len(quote):] + tail
+    return f"{text}: {line}" if line and line not in text else text
+
+
 def _decode(report: dict[str, Any]) -> Any:
     if report.get("encoding") != "arrow":
         return report.get("value")
@@ -393,7 +413,7 @@ class Task:
         for task in self.job.describe().tasks:
             if task.task == self.name:
                 return task
-        raise Error.of(int(_abi.Err.ENOENT), f"job {self.job.id} has no task {self.name}")
+        raise Error.of(int(_abi.Err.ENOENT), f'job {self.job.id} has no task "{self.name}"')
 
     def signal(self, number: int = signals.SIGKILL, *, timeout: float | None = None) -> None:
         """Sends a signal to the task's process, wherever it runs. The restart policy decides what

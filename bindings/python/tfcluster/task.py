@@ -36,8 +36,8 @@ def call_function() -> Any:
         function, args, kwargs = _bundle.load(context.task_type)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"{error.msg}, which the function needs; install it for {sys.executable}, or add it to the bundle "
-            "with bundle=", name=error.name, path=error.path) from None
+            f"{error.msg}, which the function needs; install it for {sys.executable}, name another Python with "
+            "python=, or add the module to the bundle with bundle=", name=error.name, path=error.path) from None
     return _reports.result_line(function(context, *args, **kwargs))
 
 
