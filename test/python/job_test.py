@@ -251,19 +251,25 @@ class ProcessTest(unittest.TestCase):
         return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def test_ctrl_c_in_a_script_stops_its_job(self) -> None:
-        script = ("import tfcluster as tfc\n"
-                  "job = tfc.run(['/bin/sh', '-c', 'trap \"echo saved; exit 0\" INT; echo $$; while :; do sleep 0.1; done'],"
-                  " framework='none')\n"
-                  "job.result()\n")
-        process = self.run_script(script)
-        assert process.stdout is not None
-        task = int(process.stdout.readline().rpartition(" ")[2])
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-        self.assertIn("[worker/0] saved", out)
-        self.assertIn("tfcluster: stopping job", err)
-        self.assertIn("KeyboardInterrupt", err)
-        self.assertFalse(os.path.exists(f"/proc/{task}"))
+        for waits in ("job.result()", "time.sleep(60)"):
+            with self.subTest(waits=waits):
+                script = ("import tfcluster as tfc, time\n"
+                          "job = tfc.run(['/bin/sh', '-c', 'trap \"echo saved; exit 0\" INT; echo $$; "
+                          "while :; do sleep 0.1; done'], framework='none')\n"
+                          "task = next(job.logs('worker/0', follow=True))\n"
+                          "job.client._context.wait(lambda: job.state == 'running', 30)\n"
+                          f"print('pid', task, flush=True); {waits}\n")
+                process = self.run_script(script)
+                assert process.stdout is not None
+                line = "\n"
+                while line and not line.startswith("pid "):
+                    line = process.stdout.readline()
+                process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=60)
+                self.assertIn("[worker/0] saved", out)
+                self.assertIn("tfcluster: stopping job", err)
+                self.assertIn("KeyboardInterrupt", err)
+                self.assertFalse(os.path.exists(f"/proc/{int(line.split()[1])}"))
 
     def test_ctrl_c_while_a_prompt_reads_lines_says_that_the_job_goes_on(self) -> None:
         with shell("sleep 60") as job, mock.patch.object(sys, "ps1", ">>> ", create=True):

@@ -375,10 +375,11 @@ def _release_ended() -> None:
 
 
 def _end_all() -> None:
+    is_interrupted = getattr(sys, "last_type", None) is KeyboardInterrupt  # which nobody caught
     for job in tuple(_running):
         if not job.done():
             try:
-                job._end_with_program()
+                job._end_with_program(INTERRUPT_S if is_interrupted else 0)
             except Exception as failure:  # the process ends all the same
                 job._say(str(failure))
         job.close()
