@@ -1,5 +1,6 @@
 """What travels with a function, what must not, and how the keywords of `run` become a job file."""
 
+import functools
 import inspect
 import io
 import os
@@ -174,6 +175,18 @@ class BundleTest(unittest.TestCase):
             import subprocess
             out = subprocess.run([sys.executable, path], check=True, capture_output=True, text=True, timeout=60).stdout
         self.assertEqual(out, "42\n")
+
+    def test_a_cached_function_travels(self) -> None:
+        @functools.lru_cache(maxsize=7)
+        def fibonacci(number: int) -> int:
+            return number if number < 2 else fibonacci(number - 1) + fibonacci(number - 2)
+
+        def train(ctx: object) -> tuple[int, int, int | None]:
+            return fibonacci(10), fibonacci.cache_info().hits, fibonacci.cache_parameters()["maxsize"]
+
+        fibonacci(30)
+        with tfc.run(train, **OPTIONS) as job:
+            self.assertEqual(job.result(timeout=60), [55, 8, 7])
 
     def test_a_package_that_is_installed_elsewhere_does_not_travel(self) -> None:
         # A lock in a module cannot be pickled: that the job runs shows that the module was not.

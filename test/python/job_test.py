@@ -108,6 +108,13 @@ class OutputTest(unittest.TestCase):
             self.assertEqual(list(job.logs("worker/0", tail=2)), ["9", "10"])
             self.assertEqual(list(job.logs(tail=1)), ["[worker/0] 10"])
 
+    def test_logs_of_a_task_that_does_not_exist_are_an_error(self) -> None:
+        with shell("echo a", workers=2) as job:
+            job.result(timeout=30)
+            self.assertEqual(list(job.logs("worker/1")), ["a"])
+            with self.assertRaisesRegex(tfc.NotFoundError, f'job {job.id} has no task "worker/7"'):
+                list(job.logs("worker/7"))
+
     def test_logs_follow_until_the_end(self) -> None:
         with shell("echo first; sleep 0.3; echo last") as job:
             self.assertEqual(list(job.logs("worker/0", follow=True)), ["first", "last"])

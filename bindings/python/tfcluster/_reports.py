@@ -26,7 +26,7 @@ from typing import Any
 RESULT_MAX_BYTES = 16 << 20
 METRICS_PATIENCE_S = 1.0  # how long metrics wait for a reader before they are dropped
 _CHUNK = 1 << 16
-_NO_RESULT = "cannot return a {}; save it, and return the path"
+_NO_RESULT = "cannot return a {}; return numbers, strings, lists and dicts of it, or save it and return the path"
 _NO_METRIC = "cannot report a {}; report numbers"
 
 
@@ -47,7 +47,7 @@ def to_json(value: Any, path: str, refusal: str) -> Any:
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise TypeError(f"{path}: the key {key!r} must be a string, not a {type(key).__name__}")
+                raise TypeError(f"{path}: the keys of a dict must be strings, and {key!r} is not one; use str()")
         return {key: to_json(item, f"{path}[{json.dumps(key)}]", refusal) for key, item in value.items()}
     raise TypeError(f"{path}: " + refusal.format(type(value).__name__))
 

@@ -170,7 +170,8 @@ def connect(gateway: str, *, key: str | os.PathLike[str] | None = None, connect_
     separated by commas. `key` is a key file. The connection is made with the first request; `connect_s` and
     `reconnect_s` bound it, in seconds."""
     if not isinstance(gateway, str):
-        raise InvalidError(f"gateway: must be the address of a node, such as tcp://HOST:PORT, not {gateway!r}")
+        raise InvalidError(f"gateway: must be the address of a node, such as tcp://HOST:PORT, or several "
+                           f"with commas between them, not {gateway!r}")
     return Client(gateway, key=key, connect_s=connect_s, reconnect_s=reconnect_s)
 
 

@@ -414,7 +414,7 @@ class Task:
         for task in self.job.describe().tasks:
             if task.task == self.name:
                 return task
-        raise Error.of(int(_abi.Err.ENOENT), f'job {self.job.id} has no task "{self.name}"')
+        raise _no_task(self.job.id, self.name)
 
     def signal(self, number: int = signals.SIGKILL, *, timeout: float | None = None) -> None:
         """Sends a signal to the task's process, wherever it runs. The restart policy decides what
@@ -448,18 +448,30 @@ class Task:
         return f"<tfcluster.Task {self.name} of job {self.job.id}>"
 
 
+def _no_task(job: str, task: str | None) -> Error:
+    return Error.of(int(_abi.Err.ENOENT), f'job {job} has no task "{task}"')
+
+
 def job_lines(client: Client, job: str, task: str | None, *, follow: bool, attempt: int | None,
               tail: int | None) -> Iterator[str]:
     """See `Client.logs`."""
     kept: deque[str] = deque(maxlen=tail)
     is_replayed = False
+    is_known = task is None
+
+    def replayed() -> Iterator[str]:
+        if not is_known and task not in [known.task for known in client.describe(job).tasks]:
+            raise _no_task(job, task)
+        return iter(kept)
+
     with Events(client, job, live=True) as events:
         for event in events:
             if event.event == "lost":
                 raise Error.of(event.error_code, event.text, "gateway")
+            is_known = is_known or event.task == task
             if event.event == "live":
                 is_replayed = True
-                yield from kept
+                yield from replayed()
                 if not follow:
                     return
             if event.event != "output" or (task and event.task != task) or (attempt and event.attempt != attempt):
@@ -469,4 +481,5 @@ def job_lines(client: Client, job: str, task: str | None, *, follow: bool, attem
                 yield line
             else:
                 kept.append(line)
-    yield from () if is_replayed else kept
+    if not is_replayed:  # the job has ended, and is not live any more
+        yield from replayed()
