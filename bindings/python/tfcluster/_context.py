@@ -11,23 +11,30 @@ dispatch.
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import itertools
 import os
 import select
 import signal
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 from . import _abi, _library
 from .errors import DeadlineError, Error
 
-_objects: dict[int, Any] = {}  # what the library's callbacks are for, by their `user`
+if TYPE_CHECKING:
+    import asyncio
+
+POLL_MAX_S = 3600.0  # of one poll; longer ones are several
+_RAISING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)  # whose handlers often raise an exception
+
+# What the library's callbacks are for, by their `user`. Who waits for a callback holds the object.
+_objects: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 _numbers = itertools.count(1)
 _contexts: weakref.WeakSet[Context] = weakref.WeakSet()
 
@@ -60,6 +67,47 @@ def error_of(error: Any, code: int) -> Error:
     return Error.of(code, text, text_of(detail.component), detail.sys_errno)
 
 
+class _DelayedSignals:
+    """A block that no signal handler of Python interrupts; they run at its end.
+
+    An exception that a handler raises inside a callback would lose the event that the callback is for. Blocking the
+    signals is not enough: another thread of the process may receive them, and Python calls handlers in the main thread.
+    """
+
+    def __enter__(self) -> None:
+        self._handlers: dict[int, Any] = {}
+        self._replaced: list[int] = []
+        self._arrived: list[int] = []
+        if threading.current_thread() is not threading.main_thread():
+            return
+        try:
+            for number in _RAISING_SIGNALS:
+                handler = signal.getsignal(number)
+                if callable(handler):
+                    self._handlers[number] = handler
+                    self._replaced.append(number)
+                    signal.signal(number, self._note)
+        except BaseException:  # a handler has run in between
+            self.__exit__()
+            raise
+
+    def _note(self, number: int, frame: object) -> None:
+        self._arrived.append(number)
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            while self._replaced:
+                number = self._replaced[-1]
+                signal.signal(number, self._handlers[number])
+                self._replaced.pop()
+            while self._arrived:
+                number = self._arrived.pop(0)
+                self._handlers[number](number, sys._getframe())
+        finally:
+            if self._replaced or self._arrived:  # a handler has raised an exception
+                self.__exit__()
+
+
 class Context:
     """One tfc_ctx. `on_dispatch` functions run after each dispatch, without the lock."""
 
@@ -69,6 +117,7 @@ class Context:
         self.on_dispatch: list[Callable[[], None]] = []
         self._is_polled = False
         self._is_dispatching = False
+        self._is_closing = False
         self._loops: list[asyncio.AbstractEventLoop] = []
         self._failure: BaseException | None = None
         error = _abi.tfc_error()
@@ -92,7 +141,7 @@ class Context:
         """The library, for the calls of one block. A closed context is an error."""
         with self.condition:
             if self.pointer is None:
-                raise Error("the client is closed", int(_abi.Err.ESTATE), "python")
+                raise self._closed()
             yield self.library
 
     def check(self, code: int) -> int:
@@ -115,17 +164,13 @@ class Context:
                 return
             self._is_dispatching = True
             try:
-                # An interrupt inside a callback would lose the event that the callback is for.
-                blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
-                try:
+                with _DelayedSignals():
                     self.library.tfc_ctx_dispatch(self.pointer, 0)
-                finally:
-                    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
             finally:
                 self._is_dispatching = False
-                self.condition.notify_all()
-            if self._is_polled:
-                os.eventfd_write(self._notice, 1)
+                self._wake()
+                if self._is_closing:
+                    self.close()
             failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -135,15 +180,17 @@ class Context:
     def wait(self, is_done: Callable[[], bool], timeout: float | None = None) -> bool:
         """Dispatches until is_done() or for `timeout` seconds; returns is_done()."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not is_done():
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
-                return False
-            with self.condition:
+        while True:
+            left = POLL_MAX_S if deadline is None else min(deadline - time.monotonic(), POLL_MAX_S)
+            with self.condition:  # what is awaited becomes true in a dispatch, which has the lock
+                if is_done():
+                    return True
+                if left <= 0:
+                    return False
                 if self._is_dispatching:
                     raise RuntimeError("a function that the library calls must not wait")
                 if self.pointer is None:
-                    raise Error("the client is closed", int(_abi.Err.ESTATE), "python")
+                    raise self._closed()
                 if self._is_polled:
                     self.condition.wait(left)
                     continue
@@ -154,22 +201,32 @@ class Context:
                 with self.condition:
                     self._is_polled = False
                     self.condition.notify_all()
+                    if self.pointer is None:
+                        os.close(self._notice)
             self.dispatch()
-        return True
 
-    def _poll(self, timeout: float | None) -> None:
+    def _wake(self) -> None:
+        """Lets the threads that wait look again whether it is over."""
+        if self._is_polled:
+            os.eventfd_write(self._notice, 1)
+        self.condition.notify_all()
+
+    @staticmethod
+    def _closed() -> Error:
+        return Error("the client is closed", int(_abi.Err.ESTATE), "python")
+
+    def _poll(self, timeout: float) -> None:
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         poll.register(self._notice, select.POLLIN)
-        ready = poll.poll(None if timeout is None else max(1, int(timeout * 1000)))
+        ready = poll.poll(max(1, int(timeout * 1000)))
         if any(fd == self._notice for fd, _ in ready):
             os.eventfd_read(self._notice)
 
     def attach(self) -> None:
         """Lets the asyncio loop that runs in this thread, if there is one, dispatch."""
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
+        loop = _running_loop()
+        if loop is None:
             return
         with self.condition:
             self._loops = [known for known in self._loops if not known.is_closed()]
@@ -180,6 +237,7 @@ class Context:
 
     async def wait_async(self, is_done: Callable[[], bool], timeout: float | None = None) -> bool:
         """`wait` for a coroutine: the running loop dispatches."""
+        import asyncio
         self.attach()
         loop = asyncio.get_running_loop()
         deadline = None if timeout is None else loop.time() + timeout
@@ -191,6 +249,8 @@ class Context:
         self.on_dispatch.append(on_dispatch)
         try:
             while not is_done():
+                if self.pointer is None:
+                    raise self._closed()
                 changed.clear()
                 left = None if deadline is None else deadline - loop.time()
                 try:
@@ -199,7 +259,8 @@ class Context:
                     return is_done()
             return True
         finally:
-            self.on_dispatch.remove(on_dispatch)
+            with suppress(ValueError):  # closed
+                self.on_dispatch.remove(on_dispatch)
 
     # ---- requests
 
@@ -222,19 +283,21 @@ class Context:
         with self.condition:
             if self.pointer is None:
                 return
-            if self._is_dispatching:
-                raise RuntimeError("a function that the library calls must not close its context")
+            if self._is_dispatching:  # its last owner may be collected in a callback
+                self._is_closing = True
+                return
             pointer, self.pointer = self.pointer, None
             for loop in self._loops:
                 if not loop.is_closed():
                     loop.remove_reader(self._fd)
             self._loops.clear()
-            self.on_dispatch.clear()
+            on_dispatch, self.on_dispatch = self.on_dispatch, []
             self.library.tfc_ctx_free(pointer)
-            if self._is_polled:
-                os.eventfd_write(self._notice, 1)
-            os.close(self._notice)
-            self.condition.notify_all()
+            if not self._is_polled:
+                os.close(self._notice)  # otherwise by the thread that polls it
+            self._wake()
+        for function in on_dispatch:
+            function()
 
     def _abandon(self) -> None:
         """In a forked child: drops the copies of the parent's descriptors, and touches nothing else."""
@@ -252,6 +315,12 @@ def _abandon_all() -> None:
 
 
 os.register_at_fork(after_in_child=_abandon_all)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """The asyncio loop that runs in this thread. asyncio is not imported for it."""
+    asyncio = sys.modules.get("asyncio")
+    return None if asyncio is None else asyncio._get_running_loop()
 
 
 class Request:

@@ -97,6 +97,8 @@ def _event(user: int | None, event: Any) -> None:
     if subscription is not None:
         try:
             subscription._receive(event)
+        except ReferenceError:  # its owner has just been collected, and closes it
+            pass
         except BaseException as failure:
             subscription._context.fail(failure)
 
