@@ -9,7 +9,10 @@ import json
 import os
 import pathlib
 import pickle
+import shutil
 import sys
+import tempfile
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,6 +30,22 @@ class Settings:
     strategy: str = ""
     framework: str = ""
     roles: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
+class Directory:
+    """The temporary directory of a bundle. It ends with its owner, but never with a forked child of the program."""
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="tfcluster-")
+        self._finalizer = weakref.finalize(self, _remove, self.path, os.getpid())
+
+    def cleanup(self) -> None:
+        self._finalizer()
+
+
+def _remove(path: str, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 NO_SETTINGS = Settings()

@@ -7,7 +7,6 @@ submits to that user's own tasks. What tasks return is JSON or Arrow, and is nev
 
 from __future__ import annotations
 
-import builtins
 import inspect
 import io
 import json
@@ -49,6 +48,8 @@ def pack(directory: str, functions: Mapping[str, tuple[Callable[..., Any], tuple
         with open(os.path.join(inside, "function.pickle"), "wb") as file:
             sources = _dump(cloudpickle, {name: (function, tuple(args), dict(kwargs))
                                           for name, (function, args, kwargs) in functions.items()}, file)
+    except OSError:  # of the disk
+        raise
     except Exception as failure:
         raise InvalidError(_explain(cloudpickle, functions, failure)) from failure
     with open(os.path.join(inside, "function.json"), "w", encoding="utf-8") as file:
@@ -163,12 +164,15 @@ def _captured(function: Any) -> Iterator[tuple[str, Any]]:
     defaults = function.__defaults__ or ()
     yield from zip(function.__code__.co_varnames[function.__code__.co_argcount - len(defaults):], defaults, strict=False)
     for name in _global_names(function.__code__):
-        if name in function.__globals__ and not hasattr(builtins, name):
+        if name in function.__globals__:
             yield name, function.__globals__[name]
 
 
 def _global_names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
+    import dis
+    for instruction in dis.get_instructions(code):  # co_names has the names of attributes, too
+        if instruction.opname == "LOAD_GLOBAL" or instruction.opname == "LOAD_NAME":
+            yield instruction.argval
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _global_names(constant)

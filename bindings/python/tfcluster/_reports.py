@@ -21,11 +21,15 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .types import Event
 
 RESULT_MAX_BYTES = 16 << 20
 METRICS_PATIENCE_S = 1.0  # how long metrics wait for a reader before they are dropped
 _CHUNK = 1 << 16
+_TEXT_MAX = 1 << 20  # characters of an exception's message, and of its traceback
 _NO_RESULT = "cannot return a {}; return numbers, strings, lists and dicts of it, or save it and return the path"
 _NO_METRIC = "cannot report a {}; report numbers"
 
@@ -86,7 +90,7 @@ def error_line(error: BaseException) -> bytes:
     kind = type(error)
     described = traceback.TracebackException.from_exception(error)
     return _line({"kind": "error", "exception": kind.__qualname__, "module": kind.__module__,
-                  "message": str(described), "traceback": "".join(described.format())})
+                  "message": str(described)[:_TEXT_MAX], "traceback": "".join(described.format())[-_TEXT_MAX:]})
 
 
 def _line(report: dict[str, Any]) -> bytes:
@@ -170,3 +174,53 @@ def _send(fd: int, data: bytes, deadline: float | None) -> int:
         except OSError:
             return len(data)
     return sent
+
+
+# ---- the driver's side
+
+def _is_valid(report: Any) -> bool:
+    match report:
+        case {"kind": "metrics", "values": dict(), "step": int() | None}:
+            return True
+        case {"kind": "result", "encoding": "json", "value": _} | {"kind": "result", "encoding": "arrow", "value": str()}:
+            return True
+        case {"kind": "error", "exception": str(), "traceback": str()}:
+            return True
+    return False
+
+
+class Inbox:
+    """The last report of each kind of each task. A task may write what it likes: what is no report of this package is
+    passed over, and no line takes more than RESULT_MAX_BYTES."""
+
+    def __init__(self) -> None:
+        self._reports: dict[str, dict[str, dict[str, Any]]] = {}
+        self._lines: dict[str, tuple[int, list[str]]] = {}  # the attempt and the pieces of a line that goes on
+
+    def add(self, event: Event) -> dict[str, Any] | None:
+        """Takes a report, or a piece of one. Returns the report if it is whole and valid."""
+        attempt, pieces = self._lines.pop(event.task, (event.attempt, []))
+        if attempt != event.attempt:  # that one died within a line
+            pieces = []
+        if sum(map(len, pieces)) <= RESULT_MAX_BYTES:  # the line is refused as soon as one piece is too much
+            pieces.append(event.text)
+        if event.partial:
+            self._lines[event.task] = event.attempt, pieces
+            return None
+        line = "".join(pieces)
+        try:
+            report: Any = json.loads(line) if len(line) <= RESULT_MAX_BYTES else None
+        except (ValueError, RecursionError):
+            return None
+        if not _is_valid(report):
+            return None
+        report["attempt"] = event.attempt
+        self._reports.setdefault(event.task, {})[report["kind"]] = report
+        whole: dict[str, Any] = report
+        return whole
+
+    def get(self, task: str, kind: str) -> dict[str, Any] | None:
+        return self._reports.get(task, {}).get(kind)
+
+    def remove(self, task: str, kind: str) -> None:
+        self._reports.get(task, {}).pop(kind, None)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from . import _function, _job_file, _notebook
+from . import _abi, _bundle, _function, _job_file, _notebook
 from .checkpoints import absolute_path
 from .client import Client, connect
-from .errors import InvalidError
+from .errors import Error, InvalidError
 from .job import Job
 from .types import RestartPolicy
 
@@ -77,11 +78,13 @@ def run(program: Program, *, args: Sequence[Any] = (), kwargs: Mapping[str, Any]
         values["cwd"] = os.path.abspath(values.get("cwd", "")) if bundle is None else values.get("cwd", os.getcwd())
     values["roles"] = _roles(workers, chief, ps, evaluator, tensorboard, roles,
                              {"gpus": gpus, "memory": memory, "cpus": cpus}, is_function)
-    directory = tempfile.TemporaryDirectory(prefix="tfcluster-") if is_function else None
+    directory: _bundle.Directory | None = None
     try:
-        if directory is not None:
-            values.update(_function_keys(program, args, kwargs, evaluator, values, bundle, checkpoint_dir, is_local,
-                                         directory.name))
+        if is_function:
+            with _packing():
+                directory = _bundle.Directory()
+                values.update(_function_keys(program, args, kwargs, evaluator, values, bundle, checkpoint_dir, is_local,
+                                             directory.path))
         else:
             values["argv"] = _argv(program, args, kwargs, evaluator, values.get("python", "python3"))
         with _job_file.parsed(values, os.getcwd()) as definition:
@@ -125,6 +128,18 @@ def _check_keywords(args: Any, kwargs: Any, evaluator: Any, tensorboard: Any, ro
     for name, value, is_right, wanted in checks:
         if not is_right:
             raise InvalidError(f"{name}: must be {wanted}, not {value!r}")
+
+
+@contextlib.contextmanager
+def _packing() -> Iterator[None]:
+    try:
+        yield
+    except Error:
+        raise
+    except OSError as failure:
+        reason = failure.args[0][0][2] if isinstance(failure, shutil.Error) else str(failure)  # the first of several
+        raise Error(f"cannot pack the function: {reason}; TMPDIR names the directory that it is packed in",
+                    int(_abi.Err.ESYS), "python", failure.errno or 0) from None
 
 
 def _function_keys(program: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, evaluator: Any,

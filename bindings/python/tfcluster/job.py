@@ -6,19 +6,19 @@ import asyncio
 import atexit
 import base64
 import ctypes
-import json
+import os
 import signal as signals
 import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from . import _abi
+from . import _abi, _bundle
 from ._notebook import LiveTable, html_table, shell, text_table
 from ._printer import ENDED_TASKS, Printer, prefix
+from ._reports import Inbox
 from ._subscription import Events, Subscription
 from .errors import DeadlineError, Error, JobError, JobStoppedError, TaskFailed
 from .types import Event, JobInfo, TaskInfo
@@ -26,6 +26,7 @@ from .types import Event, JobInfo, TaskInfo
 if TYPE_CHECKING:
     from .client import Client
 
+LINE_MAX = 1 << 20  # characters of one line of `logs`; a longer one becomes several
 INTERRUPT_S = 2.0  # from SIGINT to SIGTERM, as in tfc_run
 _running: set[Job] = set()  # of nodes in this process: they end with it, in order
 
@@ -65,15 +66,14 @@ class Job:
         self._table = LiveTable(self)
         self._error: Error | None = None  # it could not be submitted, or cannot be followed
         self._end: Event | None = None
-        self._pieces: dict[tuple[str, int], str] = {}  # of reports that are longer than an event
-        self._reports: dict[str, dict[str, dict[str, Any]]] = {}  # by task and kind
+        self._inbox = Inbox()
         self._subscription: Subscription | None = None
-        self._bundle: TemporaryDirectory[str] | None = None  # a node in this process reads it at each start
+        self._bundle: _bundle.Directory | None = None  # a node in this process reads it at each start
 
     # ---- how a job begins
 
     @classmethod
-    def _submit(cls, client: Client, definition: Any, *, bundle: TemporaryDirectory[str] | None, output: bool,
+    def _submit(cls, client: Client, definition: Any, *, bundle: _bundle.Directory | None, output: bool,
                 is_own_client: bool, timeout: float | None = None) -> Job:
         job = cls(client, output, is_own_client)
         job._bundle = bundle
@@ -168,23 +168,13 @@ class Job:
         if event.text:
             row.reason = event.text
         if event.state == "starting":  # what an earlier attempt has reported is over
-            reports = self._reports.get(event.task, {})
-            reports.pop("result", None)
+            self._inbox.remove(event.task, "result")
 
     def _on_report(self, event: Event) -> None:
-        whole = self._pieces.pop((event.task, event.attempt), "") + event.text
-        if event.partial:
-            self._pieces[event.task, event.attempt] = whole
-            return
-        try:
-            report = json.loads(whole)
-            kind = report["kind"]
-        except (ValueError, KeyError, TypeError):
-            return  # of a program with reports of its own
-        self._reports.setdefault(event.task, {})[kind] = {**report, "attempt": event.attempt}
-        if kind == "metrics":
+        report = self._inbox.add(event)
+        if report is not None and report["kind"] == "metrics":
             row = self.tasks.setdefault(event.task, TaskRow(event.task))
-            row.metrics, row.step = report.get("values"), report.get("step")
+            row.metrics, row.step = report["values"], report["step"]
 
     # ---- the future
 
@@ -246,8 +236,8 @@ class Job:
             return JobStoppedError(text or "the job was stopped", job=self.id, state=end.state, reason=end.reason)
         if not end.decided_by:
             return JobError(text, job=self.id, state=end.state, reason=end.reason)
-        report = self._reports.get(end.decided_by, {}).get("error", {})
         row = self.tasks.get(end.decided_by, TaskRow(end.decided_by))
+        report = self._inbox.get(end.decided_by, "error") or {}
         if report.get("attempt") != row.attempt:
             report = {}
         status = end.exit if end.exit is not None else -1
@@ -258,9 +248,9 @@ class Job:
     def _value(self) -> Any:
         decided = self._end.decided_by if self._end is not None else ""
         for task in ("driver/0", "chief/0", "worker/0", decided):
-            report = self._reports.get(task, {}).get("result")
+            report = self._inbox.get(task, "result")
             if report is not None:
-                return _decode(report)
+                return _decode(report, task)
         return None
 
     # ---- what can be done with it
@@ -365,6 +355,9 @@ class Job:
             self.client._context.wait(self.done)
 
 
+os.register_at_fork(after_in_child=_running.clear)
+
+
 def _is_interactive() -> bool:
     return hasattr(sys, "ps1") or shell() is not None
 
@@ -394,12 +387,15 @@ def _with_error_line(text: str, line: str) -> str:
     return f"{text}: {line}" if line and line not in text else text
 
 
-def _decode(report: dict[str, Any]) -> Any:
-    if report.get("encoding") != "arrow":
-        return report.get("value")
+def _decode(report: dict[str, Any], task: str) -> Any:
+    if report["encoding"] == "json":
+        return report["value"]
     import pyarrow  # type: ignore[import-untyped, unused-ignore]
-    with pyarrow.ipc.open_stream(base64.b64decode(report["value"])) as reader:
-        return reader.read_all()
+    try:
+        with pyarrow.ipc.open_stream(base64.b64decode(report["value"])) as reader:
+            return reader.read_all()
+    except (ValueError, OSError) as failure:
+        raise Error(f"{task} returned something that is no Arrow table: {failure}", int(_abi.Err.EPARSE), "python") from None
 
 
 class Task:
@@ -464,6 +460,7 @@ def job_lines(client: Client, job: str, task: str | None, *, follow: bool, attem
             raise _no_task(job, task)
         return iter(kept)
 
+    begun: dict[tuple[str, int, str], list[str]] = {}  # pieces of lines that go on
     with Events(client, job, live=True) as events:
         for event in events:
             if event.event == "lost":
@@ -473,13 +470,19 @@ def job_lines(client: Client, job: str, task: str | None, *, follow: bool, attem
                 is_replayed = True
                 yield from replayed()
                 if not follow:
-                    return
+                    break
             if event.event != "output" or (task and event.task != task) or (attempt and event.attempt != attempt):
                 continue
-            line = event.text if task else prefix(event) + event.text
+            place = event.task, event.attempt, event.stream
+            pieces = begun.setdefault(place, [] if task else [prefix(event)])
+            pieces.append(event.text)
+            if event.partial and sum(map(len, pieces)) < LINE_MAX:
+                continue
+            line = "".join(begun.pop(place))
             if tail is None or is_replayed:
                 yield line
             else:
                 kept.append(line)
     if not is_replayed:  # the job has ended, and is not live any more
         yield from replayed()
+    yield from map("".join, begun.values())
