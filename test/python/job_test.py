@@ -11,7 +11,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 import unittest
 from typing import Any
 from unittest import mock

@@ -77,7 +77,8 @@ class ReportsTest(unittest.TestCase):
                 job._on_event(Event("report", task="worker/0", attempt=1, text="x" * 65536, partial=True))
             self.assertLess(sum(map(len, job._inbox._lines["worker/0"][1])), _reports.RESULT_MAX_BYTES + 65537)
             job._on_event(Event("report", task="worker/0", attempt=1, text='"}'))
-            job._on_event(Event("report", task="worker/0", attempt=1, text='{"kind":"metrics","step":null,"values":{"loss":1}}'))
+            job._on_event(Event("report", task="worker/0", attempt=1,
+                                text='{"kind":"metrics","step":null,"values":{"loss":1}}'))
             self.assertEqual(job.metrics, {"worker/0": {"loss": 1}})
 
 
@@ -141,7 +142,8 @@ class OutputTest(unittest.TestCase):
 
     def test_output_that_is_not_utf8_can_be_printed(self) -> None:
         result = run_script("import tfcluster as tfc\n"
-                            "with tfc.run(['/usr/bin/printf', r'\\377\\n\\355\\262\\200\\n'], framework='none') as job: job.result()\n",
+                            "argv = ['/usr/bin/printf', r'\\377\\n\\355\\262\\200\\n']\n"
+                            "with tfc.run(argv, framework='none') as job: job.result()\n",
                             env={**os.environ, "PYTHONIOENCODING": "utf-8"})
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(len(result.stdout.splitlines()), 2)

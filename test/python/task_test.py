@@ -62,8 +62,10 @@ class ResultTest(tasks.TaskTest):
 
     def test_what_cannot_be_returned_is_an_error_that_names_it(self):
         self.assertEqual(self.refusal({"model": [1, object()]}),
-                         'TypeError: result["model"][1]: cannot return a object; save it, and return the path')
-        self.assertEqual(self.refusal({3: 1}), "TypeError: result: the key 3 must be a string, not a int")
+                         'TypeError: result["model"][1]: cannot return a object; return numbers, strings, lists and '
+                         "dicts of it, or save it and return the path")
+        self.assertEqual(self.refusal({3: 1}), "TypeError: result: the keys of a dict must be strings, and 3 is not one; "
+                                                "use str()")
         self.assertEqual(self.refusal("x" * (16 << 20)),
                          "ValueError: result: cannot return 16777263 bytes, at most 16777216 are possible; save it, "
                          "and return the path")
@@ -156,7 +158,8 @@ class ErrorTest(tasks.TaskTest):
         end = self.end(only_there.train)
         self.assertEqual(end.status, 1)
         self.assertEqual(end.err, "ModuleNotFoundError: No module named 'only_there', which the function needs; "
-                                  f"install it for {sys.executable}, or add it to the bundle with bundle=\n")
+                                  f"install it for {sys.executable}, name another Python with python=, or add the "
+                                  "module to the bundle with bundle=\n")
 
     def test_sys_exit_gives_the_status_of_a_script(self):
         for status, expected, err in (3, 3, ""), ("no data", 1, "no data\n"), (0, 0, ""), (None, 0, ""):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import base64
 import ctypes
@@ -209,6 +208,7 @@ class Job:
 
     async def result_async(self, timeout: float | None = None) -> Any:
         """`result` for a coroutine; `await job` is the same without a timeout."""
+        import asyncio
         try:
             is_done = await self.client._context.wait_async(self.done, timeout)
         except asyncio.CancelledError:
