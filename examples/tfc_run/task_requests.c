@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #include "client.h"
 #include "options.h"
@@ -70,6 +71,8 @@ int signal_main(int argc, char **argv)
 
 /* ---- stacks */
 
+#define STACKS_S 10 /* until their report must have come */
+
 /* The event that reports them: it comes after the request, and after all older events. */
 struct stacks_report {
 	const char *task;
@@ -97,6 +100,24 @@ static void stacks_on_event(void *user, const tfc_event *event)
 	}
 }
 
+/* The node of the task responds within two seconds, unless it is unreachable or has no memory. */
+static void await_report(struct client *client, struct stacks_report *report)
+{
+	struct timespec now, until;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += STACKS_S;
+	while (report->status < 0) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if (now.tv_sec >= until.tv_sec) {
+			complain("no response from the node of %s within %d s", report->task,
+				 STACKS_S);
+			report->status = RUN_FAILED;
+		} else if (tfc_ctx_run(client->ctx, 1000) < 0) {
+			report->status = RUN_FAILED;
+		}
+	}
+}
+
 static int await_stacks(struct client *client, char **words)
 {
 	struct response response = {.text = NULL};
@@ -120,9 +141,7 @@ static int await_stacks(struct client *client, char **words)
 			report.status = RUN_FAILED;
 		free(response.text);
 	}
-	while (report.status < 0)
-		if (tfc_ctx_run(client->ctx, -1) < 0)
-			report.status = RUN_FAILED;
+	await_report(client, &report);
 	tfc_sub_close(sub);
 	return report.status;
 }

@@ -38,7 +38,8 @@ static void local_agent_order(void *of, const struct tfc__task_order *order)
 		tfc__agent_launch(job, order->task, order->attempt, order->generation);
 		break;
 	case TFC__ORDER_SIGNAL:
-		tfc_process_signal(job->tasks[order->task].process, (int)order->number);
+		if (!order->attempt || job->tasks[order->task].attempt == order->attempt)
+			tfc_process_signal(job->tasks[order->task].process, (int)order->number);
 		break;
 	case TFC__ORDER_STOP:
 		tfc__agent_stop(job, order->task, order->number);

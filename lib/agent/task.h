@@ -27,7 +27,8 @@ enum tfc__order_kind {
 	TFC__ORDER_SPEC = 4, /* for the launches of `generation` that follow: spec, hosts */
 	/* run `attempt` in `generation`; response STARTED, READY, EXITED, or REFUSED */
 	TFC__ORDER_LAUNCH = 5,
-	TFC__ORDER_SIGNAL = 6, /* send signal `number` to the task's group */
+	/* send signal `number` to the task's group, if `attempt` runs (0: any) */
+	TFC__ORDER_SIGNAL = 6,
 	/* stop the attempt with a grace of `number` ms; a second STOP with less shortens it */
 	TFC__ORDER_STOP = 7,
 	/* response STATES with this number, once nothing of the node's previous incarnation is

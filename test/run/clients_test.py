@@ -347,6 +347,8 @@ class CommandsTest(ClientsTest):
         job = run.lines()[0]
         self.assertEqual(ask("read", "attach", job).lines(), ["[worker/0] in"])
         self.assert_said(ask("read", "rm", job), "a read key has no permission to forget")
+        self.assert_said(ask("read", "signal", job, "worker/0"), "a read key has no permission to signal")
+        self.assert_said(ask("read", "stacks", job, "worker/0"), "a read key has no permission to stacks")
         self.assertEqual(ask("submit", "rm", job).status, 0)
         self.run_bare("keygen", "stranger", "--role", "submit")
         self.assertEqual(ask("stranger", "ps").status, 125)
