@@ -251,9 +251,10 @@ TFC_API int tfc_gateway_signal(tfc_gateway *gateway, const char *job, const char
  * Makes the Python processes of a task print the stacks of all their threads to stderr. The reply,
  * with the job's id as text, comes as soon as the request is on its way. Within some seconds a TASK
  * event reports the outcome, and where the main thread is if there is one such process: "worker/0:
- * in train.py:12 (step); its stacks are in its log". Processes print stacks if the job has
+ * in step (train.py:12); its stacks are in its log". Processes print stacks if the job has
  * `on_stall` "stacks" or "restart", or if the program has registered faulthandler for signal 58.
- * Thread: the context's. Errors in the reply: as tfc_gateway_signal.
+ * Thread: the context's. Errors in the reply: as tfc_gateway_signal, but the request is repeated
+ * after a broken connection.
  */
 TFC_API int tfc_gateway_stacks(tfc_gateway *gateway, const char *job, const char *task,
 			       const tfc_request_options *options, tfc_reply_fn fn, void *user,

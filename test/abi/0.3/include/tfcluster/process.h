@@ -173,9 +173,8 @@ typedef struct tfc_process_options {
 	 * TFC_PROCESS_OUTPUT_RESUMED when output was written without a loss for 1 s, or at the end
 	 * of the process. The time doubles with each loss, up to 64 s. */
 	uint32_t reports_lost_output;
-	/* 1: descriptor 4 of the process is a pipe for reports, lines for programs that are kept
-	 * in the log as TFC_STREAM_REPORT; needs log_dir. Reports are signs of life, as output is.
-	 */
+	/* 1: descriptor 4 of the process is a pipe for reports: lines for programs, which are kept
+	 * in the log as TFC_STREAM_REPORT. Requires log_dir. A report is a sign of life. */
 	uint32_t has_reports;
 	uint32_t reserved; /* 0 */
 } tfc_process_options;
