@@ -255,6 +255,8 @@ class RestartTest(fleet.FleetTest):
             placement={"policy": "spread", "labels": {"run": "yes"}})
         for task in WORKERS:
             job.wait_for(output(task, "^writing$"), f"{task} writes")
+        # A start is shown once it is stored: a line of the attempt may come first.
+        self.wait_until(lambda: len(self.nodes_of(job)) == len(WORKERS), "all of them are shown to run")
         return job
 
     @staticmethod

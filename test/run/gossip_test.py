@@ -189,7 +189,8 @@ class ChangeTest(GossipTest):
         alone = 'kill -0 $(cat pid) 2>/dev/null && echo double; echo $$ > pid; echo up; exec sleep 1000'
         job = self.start_bare("start", "--gateway", f"unix:{self.dir}/state-a/node.sock", "--framework", "none", "--json",
                               "--label", "role=work", "--restart-on", "failure", "--", "sh", "-c", alone)
-        self.until(job, lambda: '"text":"up"' in job.out.decode())
+        # A start is shown once it is stored: a line of the task may come first.
+        self.until(job, lambda: '"text":"up"' in job.out.decode() and '"state":"ready"' in job.out.decode())
         first = next(event["node"] for event in job.events() if event.get("state") == "ready")
         nodes[first].process.send_signal(signal.SIGSTOP)
         nodes["a"].process.kill()
