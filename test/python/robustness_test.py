@@ -77,8 +77,8 @@ class ReportsTest(unittest.TestCase):
                 job._on_event(Event("report", task="worker/0", attempt=1, text="x" * 65536, partial=True))
             self.assertLess(sum(map(len, job._inbox._lines["worker/0"][1])), _reports.RESULT_MAX_BYTES + 65537)
             job._on_event(Event("report", task="worker/0", attempt=1, text='"}'))
-            job._on_event(Event("report", task="worker/0", attempt=1,
-                                text='{"kind":"metrics","step":null,"values":{"loss":1}}'))
+            metrics = '{"kind":"metrics","step":null,"values":{"loss":1}}'
+            job._on_event(Event("report", task="worker/0", attempt=1, text=metrics))
             self.assertEqual(job.metrics, {"worker/0": {"loss": 1}})
 
 
@@ -142,8 +142,8 @@ class OutputTest(unittest.TestCase):
 
     def test_output_that_is_not_utf8_can_be_printed(self) -> None:
         result = run_script("import tfcluster as tfc\n"
-                            "argv = ['/usr/bin/printf', r'\\377\\n\\355\\262\\200\\n']\n"
-                            "with tfc.run(argv, framework='none') as job: job.result()\n",
+                            "with tfc.run(['/usr/bin/printf', r'\\377\\n\\355\\262\\200\\n'], framework='none') as job:\n"
+                            "    job.result()\n",
                             env={**os.environ, "PYTHONIOENCODING": "utf-8"})
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(len(result.stdout.splitlines()), 2)
@@ -185,21 +185,24 @@ class ContextTest(unittest.TestCase):
 
         asyncio.run(main())
 
-    def test_a_client_that_is_collected_inside_a_callback_is_closed(self) -> None:
-        descriptors = len(os.listdir("/proc/self/fd"))
+    def close_within_a_callback(self) -> None:
         job = shell("true")
-        context = job.client._context
-        assert job._subscription is not None
-        on_event = job._subscription._on_event
+        subscription = job._subscription
+        assert subscription is not None
+        on_event = subscription._on_event
 
         def close_first(event: Event) -> None:
             on_event(event)
             job.client.close()
 
-        job._subscription._on_event = close_first
+        subscription._on_event = close_first
         with contextlib.suppress(tfc.Error):
-            context.wait(lambda: context.pointer is None, 30)
-        del job, context
+            job.wait(30)
+        self.assertIsNone(job.client._context.pointer)
+
+    def test_a_client_that_is_closed_within_a_callback_leaves_nothing(self) -> None:
+        descriptors = len(os.listdir("/proc/self/fd"))
+        self.close_within_a_callback()
         gc.collect()
         self.assertEqual(len(os.listdir("/proc/self/fd")), descriptors)
 
