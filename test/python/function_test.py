@@ -5,10 +5,12 @@ import inspect
 import io
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import textwrap
 import threading
+import time
 import unittest
 from typing import Any
 from unittest import mock
@@ -172,7 +174,6 @@ class BundleTest(unittest.TestCase):
             """)
             path = pathlib.Path(directory, "script.py")
             path.write_text(script)
-            import subprocess
             out = subprocess.run([sys.executable, path], check=True, capture_output=True, text=True, timeout=60).stdout
         self.assertEqual(out, "42\n")
 
@@ -203,7 +204,6 @@ class BundleTest(unittest.TestCase):
                 with tfc.run(train, framework="none", output=False) as job:
                     print(job.result(timeout=60))
             """))
-            import subprocess
             places = os.pathsep.join([directory, *filter(None, [os.environ.get("PYTHONPATH")])])
             done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60,
                                   env={**os.environ, "PYTHONPATH": places})
@@ -219,6 +219,30 @@ class BundleTest(unittest.TestCase):
 
             with tfc.run(read, bundle=directory, **OPTIONS) as job:
                 self.assertEqual(job.result(timeout=60), "word\n")
+
+
+class KilledDriverTest(unittest.TestCase):
+    def test_nothing_is_left_of_a_driver_that_is_killed(self) -> None:
+        script = ("import tfcluster as tfc\n"
+                  "def train(ctx):\n"
+                  "    import os, time\n"
+                  "    print(os.getpid(), flush=True)\n"
+                  "    time.sleep(60)\n"
+                  "tfc.run(train, framework='none').result()\n")
+        with tempfile.TemporaryDirectory() as directory:
+            driver = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True,
+                                      env={**os.environ, "TMPDIR": directory})
+            assert driver.stdout is not None
+            task = pathlib.Path("/proc", driver.stdout.readline().rpartition(" ")[2].strip())
+            deadline = time.monotonic() + 30
+            while [name for name in os.listdir(directory) if name.startswith("tfcluster-")]:
+                self.assertLess(time.monotonic(), deadline, "the bundle is still there")
+                time.sleep(0.02)
+            driver.kill()
+            driver.communicate()
+            while task.exists():
+                self.assertLess(time.monotonic(), deadline, "the task still runs")
+                time.sleep(0.02)
 
 
 class ResultTest(unittest.TestCase):

@@ -67,7 +67,7 @@ class Job:
         self._end: Event | None = None
         self._inbox = Inbox()
         self._subscription: Subscription | None = None
-        self._bundle: _bundle.Directory | None = None  # a node in this process reads it at each start
+        self._bundle: _bundle.Directory | None = None  # until a node in this process has its own copy
 
     # ---- how a job begins
 
@@ -164,6 +164,8 @@ class Job:
         row = self.tasks.setdefault(event.task, TaskRow(event.task))
         row.node, row.pid, row.attempt, row.state = event.node, event.pid, event.attempt, event.state
         row.address = event.address or row.address
+        if event.state in ("running", "ready"):
+            self._remove_bundle()
         if event.text:
             row.reason = event.text
         if event.state == "starting":  # what an earlier attempt has reported is over
