@@ -255,8 +255,9 @@ class RestartTest(fleet.FleetTest):
             placement={"policy": "spread", "labels": {"run": "yes"}})
         for task in WORKERS:
             job.wait_for(output(task, "^writing$"), f"{task} writes")
-        # A start is shown once it is stored: a line of the attempt may come first.
-        self.wait_until(lambda: len(self.nodes_of(job)) == len(WORKERS), "all of them are shown to run")
+            # A start is shown once it is stored: a line of the attempt may come first.
+            job.wait_for(lambda event, task=task: event["event"] == "task" and event["task"] == task
+                         and event["state"] in ("running", "ready"), f"{task} runs")
         return job
 
     @staticmethod
