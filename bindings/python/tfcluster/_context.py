@@ -111,7 +111,7 @@ class _DelayedSignals:
 class Context:
     """One tfc_ctx. `on_dispatch` functions run after each dispatch, without the lock."""
 
-    def __init__(self, log: Callable[[str], None] | None = None) -> None:
+    def __init__(self) -> None:
         self.library = _library.load()
         self.condition = threading.Condition(threading.RLock())
         self.on_dispatch: list[Callable[[], None]] = []
@@ -264,7 +264,7 @@ class Context:
 
     # ---- requests
 
-    def request(self, name: str, *arguments: Any, timeout: float | None = None) -> Request:
+    def request(self, name: str, *arguments: Any) -> Request:
         """Begins a request: calls the function `name` with `arguments`, a callback and its user."""
         request = Request(self)
         with self.locked() as library:

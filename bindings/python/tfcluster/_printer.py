@@ -11,7 +11,6 @@ from collections import deque
 from .types import Event
 
 ENDED_TASKS = ("exited", "failed", "lost", "stopped")
-ENDED_JOBS = ("succeeded", "failed", "stopped")
 
 
 def prefix(event: Event) -> str:

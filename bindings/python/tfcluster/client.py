@@ -96,8 +96,8 @@ class Client:
 
     # ---- requests
 
-    def _request(self, name: str, *arguments: Any, timeout: float | None = None) -> str:
-        return self._context.request(name, self._gateway, *arguments, timeout=timeout).result()
+    def _request(self, name: str, *arguments: Any) -> str:
+        return self._context.request(name, self._gateway, *arguments).result()
 
     def _plain(self, name: str, *arguments: str, timeout: float | None = None) -> str:
         """A request whose only option is its deadline."""

@@ -195,17 +195,12 @@ class Job:
         """Waits for the job's end, and returns what the function returned in the task that decided it (rank 0
         if several did); None for a program that is no function. Raises TaskFailed, JobStoppedError,
         DeadlineError after `timeout` seconds, or the error that ended the connection to the cluster."""
-        if not self.wait(timeout):
-            raise DeadlineError(f"job {self.id} has not ended within {timeout:g} s", int(_abi.Err.ETIMEDOUT), "python")
-        failure = self._failure()
-        if failure is not None:
-            raise failure
-        return self._value()
+        self._check_ended(self.wait(timeout), timeout)
+        return self._outcome()
 
     def exception(self, timeout: float | None = None) -> Exception | None:
         """Waits as `result` does, and returns what it would raise; None if the job has succeeded."""
-        if not self.wait(timeout):
-            raise DeadlineError(f"job {self.id} has not ended within {timeout:g} s", int(_abi.Err.ETIMEDOUT), "python")
+        self._check_ended(self.wait(timeout), timeout)
         return self._failure()
 
     async def result_async(self, timeout: float | None = None) -> Any:
@@ -217,15 +212,21 @@ class Job:
             if _is_interactive():  # an interrupt of a cell cancels what it awaits
                 self._on_interrupt()
             raise
-        if not is_done:
+        self._check_ended(is_done, timeout)
+        return self._outcome()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self.result_async().__await__()
+
+    def _check_ended(self, is_ended: bool, timeout: float | None) -> None:
+        if not is_ended:
             raise DeadlineError(f"job {self.id} has not ended within {timeout:g} s", int(_abi.Err.ETIMEDOUT), "python")
+
+    def _outcome(self) -> Any:
         failure = self._failure()
         if failure is not None:
             raise failure
         return self._value()
-
-    def __await__(self) -> Generator[Any, None, Any]:
-        return self.result_async().__await__()
 
     def _failure(self) -> Exception | None:
         end = self._end
@@ -268,8 +269,8 @@ class Job:
         except Error as error:
             if error.code != _abi.Err.ESTATE:  # it has just ended
                 raise
-        if wait and not self.wait(timeout):
-            raise DeadlineError(f"job {self.id} has not ended within {timeout:g} s", int(_abi.Err.ETIMEDOUT), "python")
+        if wait:
+            self._check_ended(self.wait(timeout), timeout)
 
     def events(self, *, output: bool = True, progress: bool = False, cursor: str | None = None) -> Events:
         """The events of the job from its beginning, or after `cursor`."""
