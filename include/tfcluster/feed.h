@@ -103,16 +103,15 @@ typedef struct tfc_feed_column {
 	uint32_t reserved; /* 0 */
 	uint64_t dimensions[TFC_FEED_DIMENSIONS_MAX];
 	const void *values;
-	const int64_t *offsets;              /* rows + 1 of them, from 0; else NULL */
-	const uint8_t *validity;             /* a bit per row, the lowest first; 0: null. NULL: no nulls */
+	const int64_t *offsets;  /* rows + 1 of them, from 0; else NULL */
+	const uint8_t *validity; /* a bit per row, the lowest first; 0: null. NULL: no nulls */
 	const struct tfc_feed_column *items; /* of a LIST; else NULL */
 	uint64_t item_count;                 /* of a LIST: rows of `items` */
 } tfc_feed_column;
 
-#define TFC_FEED_COLUMN_INIT                                                        \
-	{                                                                           \
-		sizeof(tfc_feed_column), 0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, \
-			0, 0, 0                                                     \
+#define TFC_FEED_COLUMN_INIT                                                                 \
+	{                                                                                    \
+		sizeof(tfc_feed_column), 0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0 \
 	}
 
 /** As tfc_ctx_options_init. */
@@ -206,21 +205,21 @@ typedef void (*tfc_feed_fn)(void *user, const tfc_feed_event *event);
 /* Options of a producer. */
 typedef struct tfc_feed_producer_options {
 	uint32_t size;
-	uint32_t producers;    /* how many producers feed the queue, which ends when all of them
-				  have ended; 0: 1 */
-	const char *queue;     /* 1 to 63 of [A-Za-z0-9._-]; NULL: "train"; copied */
-	const char *task;      /* "worker/0": one task; NULL: all that train, chief and workers;
-				  copied */
-	const char *producer;  /* names this one of the producers, as `queue`; a producer that is
-				  restarted with the same name takes its place; NULL: "0"; copied */
-	uint64_t window_bytes; /* bytes in flight to each task; 0: 64 MiB */
-	uint64_t chunk_bytes;  /* a batch has about this many bytes; 0: 1 MiB */
+	uint32_t producers;     /* how many producers feed the queue, which ends when all of them
+				   have ended; 0: 1 */
+	const char *queue;      /* 1 to 63 of [A-Za-z0-9._-]; NULL: "train"; copied */
+	const char *task;       /* "worker/0": one task; NULL: all that train, chief and workers;
+				   copied */
+	const char *producer;   /* names this one of the producers, as `queue`; a producer that is
+				   restarted with the same name takes its place; NULL: "0"; copied */
+	uint64_t window_bytes;  /* bytes in flight to each task; 0: 64 MiB */
+	uint64_t chunk_bytes;   /* a batch has about this many bytes; 0: 1 MiB */
 	uint32_t wants_results; /* 1: the consumers return one result for each row */
 	uint32_t reserved;      /* 0 */
 } tfc_feed_producer_options;
 
-#define TFC_FEED_PRODUCER_OPTIONS_INIT                                   \
-	{                                                                \
+#define TFC_FEED_PRODUCER_OPTIONS_INIT                                    \
+	{                                                                 \
 		sizeof(tfc_feed_producer_options), 0, 0, 0, 0, 0, 0, 0, 0 \
 	}
 
@@ -288,12 +287,12 @@ typedef struct tfc_feed_consumer tfc_feed_consumer;
 /* Options of a consumer. */
 typedef struct tfc_feed_consumer_options {
 	uint32_t size;
-	uint32_t attempt;      /* TFC_ATTEMPT of the task's environment */
-	const char *address;   /* TFC_FEED of the task's environment; copied */
-	const char *task;      /* TFC_TASK_TYPE, '/', TFC_TASK_INDEX; copied */
-	const char *queue;     /* as tfc_feed_producer_options.queue; copied */
-	uint64_t window_bytes; /* no producer has more bytes in flight; 0: the producer's choice;
-				  of results: 0: 64 MiB */
+	uint32_t attempt;       /* TFC_ATTEMPT of the task's environment */
+	const char *address;    /* TFC_FEED of the task's environment; copied */
+	const char *task;       /* TFC_TASK_TYPE, '/', TFC_TASK_INDEX; copied */
+	const char *queue;      /* as tfc_feed_producer_options.queue; copied */
+	uint64_t window_bytes;  /* no producer has more bytes in flight; 0: the producer's choice;
+				   of results: 0: 64 MiB */
 	uint32_t rows_multiple; /* producers cut batches at multiples of this many rows where they
 				   can; 0: 1 */
 	/* 1: the steps of all tasks that are fed are granted together, see
@@ -301,8 +300,8 @@ typedef struct tfc_feed_consumer_options {
 	uint32_t is_in_step;
 } tfc_feed_consumer_options;
 
-#define TFC_FEED_CONSUMER_OPTIONS_INIT                                \
-	{                                                             \
+#define TFC_FEED_CONSUMER_OPTIONS_INIT                                 \
+	{                                                              \
 		sizeof(tfc_feed_consumer_options), 0, 0, 0, 0, 0, 0, 0 \
 	}
 

@@ -29,6 +29,8 @@ static int agent_copy_options(struct tfc__agent *agent, const struct tfc__agent_
 	agent->slots = options->slots;
 	agent->memory = options->memory;
 	agent->hooks = options->hooks;
+	agent->feeds = options->feeds;
+	agent->library = tfc__agent_find_library();
 	if (options->log_dir && !(agent->log_dir = strdup(options->log_dir)))
 		return TFC_ENOMEM;
 	if (!agent->name || !agent->host || !agent->python || agent->env.is_failed)
@@ -197,6 +199,7 @@ void tfc__agent_close(struct tfc__agent *agent)
 	tfc__strv_fini(&agent->network_env);
 	free(agent->name);
 	free(agent->host);
+	free(agent->library);
 	free(agent->python);
 	free(agent->log_dir);
 	free(agent);

@@ -25,6 +25,19 @@
 struct tfc__agent;     /* this machine */
 struct tfc__agent_job; /* one job's tasks on it */
 
+/*
+ * Where producers and the consumers in a job's tasks meet (feed/broker.h). It is opened with the
+ * job's first launch.
+ */
+struct tfc__agent_feeds {
+	/* `uids`: the users of the job's tasks. The agent owns *ret_feed. */
+	int (*open)(void *user, const char *id, const uint32_t *uids, uint32_t uid_count,
+		    tfc_error *error, void **ret_feed);
+	const char *(*address)(const void *feed);
+	void (*close)(void *feed);
+	void *user;
+};
+
 /* The node's options that concern tasks (node.h); copied. NULL and 0: the default. */
 struct tfc__agent_options {
 	uint16_t port_first;
@@ -50,6 +63,7 @@ struct tfc__agent_options {
 	void (*gpus_fn)(void *user, uint32_t count);
 	void *gpus_user;
 	tfc_node_hooks hooks; /* before_launch, after_exit */
+	struct tfc__agent_feeds feeds;
 };
 
 /* Opens the agent. Errors as tfc_node_open. */

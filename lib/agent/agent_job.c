@@ -286,6 +286,8 @@ void tfc__agent_job_close(struct tfc__agent_job *job)
 	tfc__work_cancel(&job->inspected);
 	tfc__log_dir_fini(&job->logs);
 	tfc__limits_end(job);
+	if (job->feed)
+		job->agent->feeds.close(job->feed);
 	if (job->run_dir)
 		remove_run_dir(job);
 	tfc__list_remove(&job->link);

@@ -279,6 +279,7 @@ static void env_add_own(const struct agent_task *task, struct tfc__strv *env)
 		env_set_number(env, "TFC_PROGRESS_FD", 3); /* see tfc_process_options.stall_ms */
 	if (task->job->info.job->reports)
 		env_set_number(env, "TFC_REPORT_FD", 4); /* see tfc_process_options.has_reports */
+	tfc__feed_add_environ(task, env);
 	if (!tfc__env_get((const char *const *)env->items, "PYTHONUNBUFFERED"))
 		tfc__strv_set_env(env, "PYTHONUNBUFFERED", "1");
 }

@@ -7,6 +7,7 @@
  *   error_file.c the file in which a PyTorch task reports its exception
  *   error_line.c the line of a failed attempt's output that names the reason
  *   environ.c    the environment of a task
+ *   feed.c       what tasks need to find their feeds
  *   watch.c      watches for listeners and finds foreign ones
  *   bundle.c     unpacks a job's bundle, in a separate process
  *   limits.c     resource limits of the tasks, and the users they run as
@@ -106,6 +107,8 @@ struct tfc__agent {
 	/* The host's hooks. */
 	tfc_node_hooks hooks;
 	uint32_t open_logs; /* open files of logs that are being written */
+	struct tfc__agent_feeds feeds;
+	char *library; /* the file of this library; NULL: it is part of the host's program */
 };
 
 /* The state of an attempt. From UNPACKING on it has a process. */
@@ -224,7 +227,15 @@ struct tfc__agent_job {
 	struct tfc__observer bundle_waiter;
 	tfc_process *removing; /* removes the unpacked directories after the job's end */
 	struct tfc__log_dir logs;
+	void *feed; /* NULL: not opened yet */
 };
+
+/* ---- feeds */
+
+/* The caller frees it. */
+char *tfc__agent_find_library(void);
+/* TFC_FEED and TFC_LIBRARY. Opens the job's feed. */
+void tfc__feed_add_environ(const struct agent_task *task, struct tfc__strv *env);
 
 /* ---- orders (task.h describes them) */
 

@@ -34,6 +34,8 @@ int tfc__ctx_check_handles(tfc_ctx *ctx)
 		[TFC__HANDLE_PROCESS] = "process",           [TFC__HANDLE_NODE] = "node",
 		[TFC__HANDLE_MEMBER_WATCH] = "member watch", [TFC__HANDLE_GATEWAY] = "gateway",
 		[TFC__HANDLE_SUBSCRIPTION] = "subscription",
+		[TFC__HANDLE_FEED_PRODUCER] = "feed producer",
+		[TFC__HANDLE_FEED_CONSUMER] = "feed consumer",
 	};
 	uint32_t counts[TFC__HANDLE_KINDS] = {0};
 	char open[200] = "";

@@ -22,10 +22,9 @@ struct tfc__feed_field {
 	enum tfc_feed_type type;
 	uint32_t dimension_count; /* of a type of fixed width */
 	uint64_t dimensions[TFC_FEED_DIMENSIONS_MAX];
-	bool is_fixed_binary; /* BINARY: width bytes per row, without offsets (w:N) */
-	bool is_large;        /* UTF8, BINARY, LIST: 64-bit offsets */
+	bool is_fixed_binary; /* BINARY: `width` bytes per row, without offsets (w:N) */
 	bool is_tensor;       /* in Arrow: arrow.fixed_shape_tensor, not nested fixed-size lists */
-	uint64_t width;       /* bytes per row of a fixed width; bits for BOOL; 0: with offsets */
+	uint64_t width;       /* bytes per row of a fixed width; of BOOL, bits; 0: with offsets */
 	uint32_t descendants; /* fields below it, which follow it */
 };
 
@@ -53,6 +52,11 @@ int tfc__feed_schema_compare(const struct tfc__feed_schema *expected,
 			     const struct tfc__feed_schema *actual, tfc_error *error);
 /* A struct schema with a release callback of its own. TFC_ENOMEM. */
 int tfc__feed_schema_export(const struct tfc__feed_schema *schema, struct ArrowSchema *ret_arrow);
+/* Acquires `schema`, also on failure. The first one becomes *shared; a later one must be equal:
+ * TFC_EINVAL, as tfc__feed_schema_compare. TFC_ENOMEM. */
+struct tfc__feed_shared_schema;
+int tfc__feed_schema_share(struct tfc__feed_shared_schema **shared, struct tfc__feed_schema *schema,
+			   tfc_error *error);
 void tfc__feed_schema_fini(struct tfc__feed_schema *schema);
 
 #endif

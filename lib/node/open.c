@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/options.h"
+#include "feed/broker.h"
 #include "node/internal.h"
 #include "node/state.h"
 #include "node/upstream_map.h"
@@ -72,6 +73,31 @@ static const char *advertised_host(const tfc_node *node, const tfc_node_options 
 	return NULL;
 }
 
+/* ---- feeds */
+
+static int node_open_feed(void *user, const char *id, const uint32_t *uids, uint32_t uid_count,
+			  tfc_error *error, void **ret_feed)
+{
+	const tfc_node *node = user;
+	char address[TFC__FEED_ADDRESS_SIZE];
+	struct tfc__feed_broker *broker;
+	tfc__feed_address(address, id, tfc__agent_name(node->agent));
+	int code = tfc__feed_broker_open(node->ctx, address, uids, uid_count, error, &broker);
+	if (code == TFC_OK)
+		*ret_feed = broker;
+	return code;
+}
+
+static const char *node_feed_address(const void *feed)
+{
+	return tfc__feed_broker_address(feed);
+}
+
+static void node_close_feed(void *feed)
+{
+	tfc__feed_broker_close(feed);
+}
+
 static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	const struct tfc__member *self = tfc__members_self(node->members);
@@ -109,6 +135,7 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 		.gpus_fn = on_gpus,
 		.gpus_user = node,
 		.hooks = node->hooks,
+		.feeds = {node_open_feed, node_feed_address, node_close_feed, node},
 	};
 	int code = tfc__agent_open(node->ctx, &agent, &node->agent);
 	free(own_log_dir);

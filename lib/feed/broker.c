@@ -1,0 +1,245 @@
+#include "feed/broker.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "feed/socket.h"
+
+#define GUESTS_MAX 4096
+#define PAUSE_NS 100000000u /* until accept is retried after a failure (no free descriptor) */
+
+struct tfc__feed_broker {
+	tfc_ctx *ctx;
+	char address[TFC__FEED_ADDRESS_SIZE];
+	uint32_t *uids;
+	uint32_t uid_count;
+	struct tfc__noted_fd fd;
+	struct tfc__io io;
+	struct tfc__timer pause;
+	struct tfc__link guests;
+	uint32_t guest_count;
+};
+
+/* A connection from a consumer or a producer. */
+struct feed_guest {
+	struct tfc__feed_broker *broker;
+	struct tfc__link link;
+	struct tfc__feed_socket socket;
+	/* 0 until its first message; TFC__FEED_REGISTER: a consumer; TFC__FEED_CONNECT: a producer
+	 * that waits; TFC__FEED_CONNECTED: one that got its connection, and will leave */
+	uint32_t kind;
+	char task[128];
+	char queue[64];
+	uint32_t attempt;
+};
+
+void tfc__feed_address(char address[TFC__FEED_ADDRESS_SIZE], const char *id, const char *node)
+{
+	snprintf(address, TFC__FEED_ADDRESS_SIZE, "@tfcluster/feed/%s/%s", id, node);
+}
+
+static void guest_close(struct feed_guest *guest)
+{
+	guest->broker->guest_count--;
+	tfc__list_remove(&guest->link);
+	tfc__feed_socket_close(&guest->socket);
+	free(guest);
+}
+
+static void guest_refuse(struct feed_guest *guest, int code, const char *text)
+{
+	struct tfc__feed_message message = {.kind = TFC__FEED_REFUSED, .code = code, .text = text};
+	tfc__feed_socket_send(&guest->socket, &message, -1);
+	guest_close(guest);
+}
+
+static struct feed_guest *find_consumer(const struct tfc__feed_broker *broker, const char *task,
+					const char *queue)
+{
+	TFC__LIST_EACH (link, &broker->guests) {
+		struct feed_guest *guest = tfc__container_of(link, struct feed_guest, link);
+		if (guest->kind == TFC__FEED_REGISTER && !strcmp(guest->task, task) &&
+		    !strcmp(guest->queue, queue))
+			return guest;
+	}
+	return NULL;
+}
+
+/* Makes the connection between the two. The producer leaves; without descriptors it is refused. */
+static void pair_guests(struct feed_guest *consumer, struct feed_guest *producer)
+{
+	struct tfc__feed_message message = {.kind = TFC__FEED_CONNECTED};
+	int ends[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0) {
+		guest_refuse(producer, TFC_EMFILE, "the node has too many open files");
+		return;
+	}
+	if (tfc__feed_socket_send(&consumer->socket, &message, ends[0]) < 0)
+		guest_refuse(producer, TFC_ENOMEM, "the node is out of memory");
+	else if (tfc__feed_socket_send(&producer->socket, &message, ends[1]) < 0)
+		guest_close(producer);
+	else
+		producer->kind = TFC__FEED_CONNECTED;
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void guest_register(struct feed_guest *guest)
+{
+	struct tfc__feed_broker *broker = guest->broker;
+	struct feed_guest *other = find_consumer(broker, guest->task, guest->queue);
+	if (other && other->attempt >= guest->attempt) {
+		guest_refuse(guest, TFC_EEXIST, "the queue of this task has a consumer already");
+		return;
+	}
+	if (other)
+		guest_refuse(other, TFC_EEXIST, "a later attempt of the task reads the queue");
+	guest->kind = TFC__FEED_REGISTER;
+	TFC__LIST_EACH (link, &broker->guests) {
+		struct feed_guest *producer = tfc__container_of(link, struct feed_guest, link);
+		if (producer->kind == TFC__FEED_CONNECT && !strcmp(producer->task, guest->task) &&
+		    !strcmp(producer->queue, guest->queue))
+			pair_guests(guest, producer);
+	}
+}
+
+static void guest_connect(struct feed_guest *guest)
+{
+	struct feed_guest *consumer = find_consumer(guest->broker, guest->task, guest->queue);
+	guest->kind = TFC__FEED_CONNECT;
+	if (consumer)
+		pair_guests(consumer, guest);
+}
+
+static void guest_message(void *user, const struct tfc__feed_message *message, int fd)
+{
+	struct feed_guest *guest = user;
+	if (fd >= 0)
+		close(fd);
+	if (guest->kind || !message->task || !message->queue ||
+	    (message->kind != TFC__FEED_REGISTER && message->kind != TFC__FEED_CONNECT)) {
+		guest_refuse(guest, TFC_EPARSE, "not a request to the feed");
+		return;
+	}
+	if (message->version != TFC__FEED_VERSION) {
+		guest_refuse(guest, TFC_ENOTSUP, "the node has another version of the feed");
+		return;
+	}
+	snprintf(guest->task, sizeof(guest->task), "%s", message->task);
+	snprintf(guest->queue, sizeof(guest->queue), "%s", message->queue);
+	guest->attempt = message->attempt;
+	if (message->kind == TFC__FEED_REGISTER)
+		guest_register(guest);
+	else
+		guest_connect(guest);
+}
+
+static void guest_down(void *user, const tfc_error *why)
+{
+	(void)why;
+	guest_close(user);
+}
+
+static const struct tfc__feed_socket_ops guest_ops = {guest_message, guest_down};
+
+static bool is_user_allowed(const struct tfc__feed_broker *broker, int fd)
+{
+	struct ucred user = {.uid = (uid_t)-1};
+	socklen_t len = sizeof(user);
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &len);
+	bool is_allowed = user.uid == 0 || user.uid == geteuid();
+	for (uint32_t i = 0; i < broker->uid_count; i++)
+		is_allowed |= user.uid == broker->uids[i];
+	return is_allowed;
+}
+
+static void broker_add_guest(struct tfc__feed_broker *broker, int fd)
+{
+	struct feed_guest *guest = NULL;
+	if (is_user_allowed(broker, fd) && broker->guest_count < GUESTS_MAX)
+		guest = calloc(1, sizeof(*guest));
+	if (!guest) {
+		close(fd);
+		return;
+	}
+	guest->broker = broker;
+	if (tfc__feed_socket_open(&guest->socket, broker->ctx, fd, &guest_ops, guest, NULL) < 0) {
+		free(guest);
+		return;
+	}
+	broker->guest_count++;
+	tfc__list_append(&broker->guests, &guest->link);
+}
+
+static void broker_accept(struct tfc__io *io, uint32_t events)
+{
+	struct tfc__feed_broker *broker = tfc__container_of(io, struct tfc__feed_broker, io);
+	(void)events;
+	int fd = accept4(broker->fd.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0) {
+		broker_add_guest(broker, fd);
+	} else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+		tfc__io_set(&broker->io, 0);
+		tfc__timer_set(&broker->pause, tfc__now() + PAUSE_NS);
+	}
+}
+
+static void broker_resume(struct tfc__timer *timer)
+{
+	struct tfc__feed_broker *broker = tfc__container_of(timer, struct tfc__feed_broker, pause);
+	tfc__io_set(&broker->io, EPOLLIN);
+}
+
+int tfc__feed_broker_open(tfc_ctx *ctx, const char *address, const uint32_t *uids,
+			  uint32_t uid_count, tfc_error *error,
+			  struct tfc__feed_broker **ret_broker)
+{
+	int fd;
+	int code = tfc__feed_socket_listen(address, error, &fd);
+	if (code < 0)
+		return code;
+	struct tfc__feed_broker *broker = calloc(1, sizeof(*broker));
+	uint32_t *copy = calloc(uid_count + 1, sizeof(*copy));
+	code = broker && copy ? tfc__io_open(&broker->io, ctx, fd, EPOLLIN, broker_accept)
+			      : TFC_ENOMEM;
+	if (code < 0) {
+		free(broker);
+		free(copy);
+		close(fd);
+		return tfc__fail(error, code, "feed", 0, "cannot serve feed \"%.120s\": %s",
+				 address, tfc_err_text(code));
+	}
+	broker->ctx = ctx;
+	broker->uids = memcpy(copy, uids, uid_count * sizeof(*copy));
+	broker->uid_count = uid_count;
+	snprintf(broker->address, sizeof(broker->address), "%s", address);
+	tfc__fd_note(ctx, &broker->fd, fd);
+	tfc__timer_init(&broker->pause, ctx, broker_resume);
+	tfc__list_init(&broker->guests);
+	*ret_broker = broker;
+	return TFC_OK;
+}
+
+const char *tfc__feed_broker_address(const struct tfc__feed_broker *broker)
+{
+	return broker->address;
+}
+
+void tfc__feed_broker_close(struct tfc__feed_broker *broker)
+{
+	if (!broker)
+		return;
+	TFC__LIST_EACH (link, &broker->guests)
+		guest_close(tfc__container_of(link, struct feed_guest, link));
+	tfc__timer_cancel(&broker->pause);
+	tfc__io_close(&broker->io);
+	tfc__fd_close(&broker->fd);
+	free(broker->uids);
+	free(broker);
+}

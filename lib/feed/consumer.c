@@ -1,0 +1,793 @@
+/*
+ * A consumer: registers its queue at the node, which connects it with each producer.
+ *
+ * Each producer is a source. Batches wait in `ready` in the order in which they are handed out.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tfcluster/feed.h>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "feed/names.h"
+#include "feed/stream.h"
+#include "feed/table.h"
+
+/* How long a producer that has died may take to come back. */
+#define PATIENCE_NS (30 * TFC__SECOND)
+
+struct feed_source {
+	tfc_feed_consumer *consumer;
+	struct tfc__link link;
+	struct tfc__feed_stream *stream; /* NULL: it has died */
+	char name[TFC__FEED_NAME_SIZE];  /* "" until its HELLO */
+	bool is_ended;                   /* it has sent END */
+	uint64_t window;                 /* of what it sends; 0: not known yet */
+	uint64_t held_bytes;             /* of all its partitions */
+	bool is_terminated;              /* it was sent TERMINATE */
+};
+
+struct feed_part {
+	uint64_t number;
+	struct feed_source *source; /* NULL: it has died */
+	uint64_t received;          /* rows */
+	uint64_t handed;            /* rows that were handed out */
+	uint64_t done;              /* rows that the host has reported as consumed */
+	bool is_finished;           /* it has `received` rows in all */
+	/*
+	 * Its rows are handed out as they arrive. Those of a partition that is still small are held
+	 * back until it is complete: if its producer dies before, it is as if it had never been
+	 * fed.
+	 */
+	bool is_flowing;
+	struct tfc__link held; /* struct tfc_feed_batch */
+	uint64_t held_bytes;
+};
+
+struct tfc_feed_consumer {
+	struct tfc__handle handle;
+	tfc_ctx *ctx;
+	tfc_feed_fn fn;
+	void *user;
+	char task[TFC__FEED_TASK_SIZE];
+	char queue[TFC__FEED_NAME_SIZE];
+	uint64_t window;
+	uint32_t multiple;
+	bool is_in_step;
+	struct tfc__feed_socket node; /* to the broker; closed after the end */
+	struct tfc__link sources;
+	uint32_t producers; /* how many must end; 0: not known yet */
+	bool wants_results;
+	struct tfc__link ready; /* struct tfc_feed_batch */
+	struct tfc__feed_table parts;
+	struct tfc__map done; /* the numbers of the partitions that are done */
+	struct tfc__feed_shared_schema *result_schema;
+	struct tfc__timer patience; /* for sources that have died */
+	struct tfc__work notify;
+	bool wants_ready;
+	bool is_terminated;
+	tfc_error failure; /* code not 0: the END event */
+	bool is_end_reported;
+
+	/* in step */
+	uint64_t steps; /* reported */
+	bool is_report_end;
+	bool has_report;
+	uint64_t granted;
+	uint64_t granted_padded;
+	bool is_grant_final;
+};
+
+static uint64_t part_number(const void *record)
+{
+	return ((const struct feed_part *)record)->number;
+}
+
+static void drop_batches(struct tfc__link *batches)
+{
+	TFC__LIST_EACH (link, batches) {
+		tfc__list_remove(link);
+		tfc_feed_batch_release(tfc__container_of(link, tfc_feed_batch, link));
+	}
+}
+
+static void part_free(tfc_feed_consumer *consumer, struct feed_part *part)
+{
+	drop_batches(&part->held);
+	if (part->source)
+		part->source->held_bytes -= part->held_bytes;
+	tfc__feed_table_remove(&consumer->parts, part->number, part_number);
+	free(part);
+}
+
+/* ---- notifying the host */
+
+static void consumer_wake(tfc_feed_consumer *consumer)
+{
+	if (consumer->wants_ready || consumer->failure.code)
+		tfc__work_schedule(&consumer->notify);
+}
+
+static void consumer_fail(tfc_feed_consumer *consumer, const tfc_error *why)
+{
+	if (consumer->failure.code)
+		return;
+	consumer->failure = *why;
+	tfc__feed_socket_close(&consumer->node);
+	consumer_wake(consumer);
+}
+
+static void consumer_notify(struct tfc__work *work)
+{
+	tfc_feed_consumer *consumer = tfc__container_of(work, tfc_feed_consumer, notify);
+	tfc_error none = TFC_ERROR_INIT;
+	tfc_feed_event event = {.size = sizeof(event),
+				.kind = TFC_FEED_EVENT_READY,
+				.error = &none,
+				.task = ""};
+	consumer->wants_ready = false;
+	if (consumer->failure.code && !consumer->is_end_reported) {
+		consumer->is_end_reported = true;
+		event.kind = TFC_FEED_EVENT_END;
+		event.code = consumer->failure.code;
+		event.error = &consumer->failure;
+	}
+	if (consumer->fn)
+		consumer->fn(consumer->user, &event);
+}
+
+/* ---- sources */
+
+static bool has_dead_source(const tfc_feed_consumer *consumer)
+{
+	TFC__LIST_EACH (link, &consumer->sources) {
+		struct feed_source *source = tfc__container_of(link, struct feed_source, link);
+		if (!source->stream && !source->is_ended)
+			return true;
+	}
+	return false;
+}
+
+static void source_free(struct feed_source *source)
+{
+	tfc__list_remove(&source->link);
+	tfc__feed_stream_close(source->stream);
+	free(source);
+}
+
+/* The producer is gone: partitions that were not handed out are forgotten. */
+static void source_lose(struct feed_source *source)
+{
+	tfc_feed_consumer *consumer = source->consumer;
+	for (uint32_t i = consumer->parts.count; i-- > 0;) {
+		struct feed_part *part = consumer->parts.records[i];
+		if (part->source != source)
+			continue;
+		if (!part->is_finished && !part->is_flowing)
+			part_free(consumer, part);
+		else
+			part->source = NULL;
+	}
+	tfc__feed_stream_close(source->stream);
+	source->stream = NULL;
+	source->held_bytes = 0;
+	if (!source->name[0]) {
+		source_free(source);
+		return;
+	}
+	if (!source->is_ended && !consumer->is_terminated)
+		tfc__timer_set(&consumer->patience, tfc__now() + PATIENCE_NS);
+	consumer_wake(consumer);
+}
+
+static void patience_is_over(struct tfc__timer *timer)
+{
+	tfc_feed_consumer *consumer = tfc__container_of(timer, tfc_feed_consumer, patience);
+	TFC__LIST_EACH (link, &consumer->sources) {
+		struct feed_source *source = tfc__container_of(link, struct feed_source, link);
+		tfc_error error = TFC_ERROR_INIT;
+		if (source->stream || source->is_ended)
+			continue;
+		tfc__fail(&error, TFC_ELOST, "feed", 0,
+			  "producer \"%s\" of queue \"%s\" has ended before all of its partitions, "
+			  "and did "
+			  "not come back within %u s",
+			  source->name, consumer->queue, (unsigned)(PATIENCE_NS / TFC__SECOND));
+		consumer_fail(consumer, &error);
+		return;
+	}
+}
+
+static void source_break(struct feed_source *source, const char *what)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__fail(&error, TFC_EPARSE, "feed", 0, "producer \"%s\" of queue \"%s\" %s", source->name,
+		  source->consumer->queue, what);
+	tfc__log(source->consumer->ctx, TFC_LOG_WARNING, "feed", source->consumer->task, "%s",
+		 error.text);
+	source_lose(source);
+}
+
+static void source_report(struct feed_source *source)
+{
+	const tfc_feed_consumer *consumer = source->consumer;
+	struct tfc__feed_message report = {.kind = TFC__FEED_REPORT,
+					   .steps = consumer->steps,
+					   .is_end = consumer->is_report_end};
+	if (consumer->has_report)
+		tfc__feed_stream_send(source->stream, &report);
+}
+
+static void source_terminate(struct feed_source *source)
+{
+	struct tfc__feed_message message = {.kind = TFC__FEED_TERMINATE};
+	if (source->stream && !source->is_terminated)
+		source->is_terminated = tfc__feed_stream_send(source->stream, &message) == TFC_OK;
+}
+
+/* Returns the source that has the stream from now on: a producer that comes back takes its earlier
+ * place. */
+static struct feed_source *source_adopt(struct feed_source *source, const char *name)
+{
+	tfc_feed_consumer *consumer = source->consumer;
+	TFC__LIST_EACH (link, &consumer->sources) {
+		struct feed_source *other = tfc__container_of(link, struct feed_source, link);
+		if (other == source || strcmp(other->name, name) != 0)
+			continue;
+		if (other->stream)
+			source_lose(other);
+		source_free(other);
+	}
+	snprintf(source->name, sizeof(source->name), "%s", name);
+	if (!has_dead_source(consumer))
+		tfc__timer_cancel(&consumer->patience);
+	return source;
+}
+
+static void source_hello(struct feed_source *source, const struct tfc__feed_message *message)
+{
+	tfc_feed_consumer *consumer = source->consumer;
+	if (message->version != TFC__FEED_VERSION || !message->producer ||
+	    !tfc__feed_is_name(message->producer)) {
+		source_break(source, "has another version of the feed");
+		return;
+	}
+	source_adopt(source, message->producer);
+	if (message->producers > consumer->producers)
+		consumer->producers = message->producers;
+	consumer->wants_results |= message->wants_results;
+	source->window = message->window;
+	source_report(source);
+	if (consumer->is_terminated)
+		source_terminate(source);
+	consumer_wake(consumer);
+}
+
+/* ---- partitions */
+
+static struct feed_part *part_get(struct feed_source *source, uint64_t number)
+{
+	tfc_feed_consumer *consumer = source->consumer;
+	struct feed_part *part = tfc__feed_table_find(&consumer->parts, number);
+	if (part) {
+		part->source = part->source ? part->source : source;
+		return part;
+	}
+	part = calloc(1, sizeof(*part));
+	if (!part || !tfc__feed_table_add(&consumer->parts, number, part)) {
+		free(part);
+		return NULL;
+	}
+	part->number = number;
+	part->source = source;
+	tfc__list_init(&part->held);
+	tfc__map_remove(&consumer->done, number);
+	return part;
+}
+
+/* Hands out what was held back, and whatever follows. */
+static void part_flow(tfc_feed_consumer *consumer, struct feed_part *part)
+{
+	part->is_flowing = true;
+	part->source->held_bytes -= part->held_bytes;
+	part->held_bytes = 0;
+	tfc__list_move(&consumer->ready, &part->held);
+	consumer_wake(consumer);
+}
+
+static void source_batch(void *user, tfc_feed_batch *batch)
+{
+	struct feed_source *source = user;
+	tfc_feed_consumer *consumer = source->consumer;
+	if (consumer->is_terminated || consumer->failure.code) {
+		tfc_feed_batch_release(batch);
+		return;
+	}
+	struct feed_part *part = source->name[0] ? part_get(source, batch->partition) : NULL;
+	if (!part || part->source != source || part->is_finished ||
+	    batch->offset != part->received) {
+		tfc_feed_batch_release(batch);
+		source_break(source, "has sent rows out of order");
+		return;
+	}
+	part->received += batch->layout.rows;
+	tfc__list_append(&part->held, &batch->link);
+	part->held_bytes += batch->bytes;
+	source->held_bytes += batch->bytes;
+	if (part->is_flowing || part->held_bytes > source->window / 4 ||
+	    source->held_bytes > source->window / 2)
+		part_flow(consumer, part);
+}
+
+static void source_finish(struct feed_source *source, const struct tfc__feed_message *message)
+{
+	tfc_feed_consumer *consumer = source->consumer;
+	if (consumer->is_terminated)
+		return;
+	struct feed_part *part = source->name[0] ? part_get(source, message->partition) : NULL;
+	if (!part || part->source != source || part->is_finished ||
+	    part->received != message->rows) {
+		source_break(source, "has ended a partition with another number of rows");
+		return;
+	}
+	tfc_feed_batch *end = tfc__feed_batch_end_of(part->number, part->received);
+	if (!end) {
+		source_break(source, "was dropped: out of memory");
+		return;
+	}
+	tfc__list_append(&part->held, &end->link);
+	part->is_finished = true;
+	part_flow(consumer, part);
+}
+
+static void source_grant(struct feed_source *source, const struct tfc__feed_message *message)
+{
+	tfc_feed_consumer *consumer = source->consumer;
+	if (message->steps > consumer->granted)
+		consumer->granted = message->steps;
+	if (message->padded_steps > consumer->granted_padded)
+		consumer->granted_padded = message->padded_steps;
+	consumer->is_grant_final |= message->is_end;
+	consumer_wake(consumer);
+}
+
+static void source_message(void *user, const struct tfc__feed_message *message)
+{
+	struct feed_source *source = user;
+	switch (message->kind) {
+	case TFC__FEED_HELLO:
+		source_hello(source, message);
+		break;
+	case TFC__FEED_FINISH:
+		source_finish(source, message);
+		break;
+	case TFC__FEED_GRANT:
+		source_grant(source, message);
+		break;
+	case TFC__FEED_END:
+		source->is_ended = true;
+		consumer_wake(source->consumer);
+		break;
+	default: /* of a later version */
+		break;
+	}
+}
+
+static void source_room(void *user)
+{
+	struct feed_source *source = user;
+	consumer_wake(source->consumer);
+}
+
+static void source_down(void *user, const tfc_error *why)
+{
+	(void)why;
+	source_lose(user);
+}
+
+static const struct tfc__feed_stream_ops source_ops = {source_message, source_batch, source_room,
+						       source_down};
+
+static int source_send_positions(struct feed_source *source)
+{
+	const tfc_feed_consumer *consumer = source->consumer;
+	struct tfc__feed_message message = {.kind = TFC__FEED_POSITION};
+	int code = TFC_OK;
+	for (uint32_t i = 0; i < consumer->parts.count && code == TFC_OK; i++) {
+		const struct feed_part *part = consumer->parts.records[i];
+		if (!part->is_finished && !part->is_flowing)
+			continue;
+		message.partition = part->number;
+		message.rows = part->received;
+		message.offset = part->done;
+		message.is_end = part->is_finished;
+		code = tfc__feed_stream_send(source->stream, &message);
+	}
+	for (uint32_t i = 0; i < consumer->done.capacity && code == TFC_OK; i++) {
+		const struct tfc__map_entry *entry = &consumer->done.entries[i];
+		if (!entry->is_used)
+			continue;
+		message = (struct tfc__feed_message){.kind = TFC__FEED_POSITION,
+						     .partition = entry->key,
+						     .rows = UINT64_MAX,
+						     .is_end = true};
+		code = tfc__feed_stream_send(source->stream, &message);
+	}
+	return code;
+}
+
+/* A connection with a producer, which the node has made. */
+static void consumer_add_source(tfc_feed_consumer *consumer, int fd)
+{
+	struct feed_source *source = calloc(1, sizeof(*source));
+	if (!source) {
+		close(fd);
+		return;
+	}
+	source->consumer = consumer;
+	tfc__list_init(&source->link);
+	if (tfc__feed_stream_open(consumer->ctx, fd, &source_ops, source, NULL, &source->stream) <
+	    0) {
+		free(source);
+		return;
+	}
+	tfc__list_append(&consumer->sources, &source->link);
+	struct tfc__feed_limits limits = {consumer->window ? consumer->window : TFC__FEED_WINDOW,
+					  TFC__FEED_CHUNK, 1};
+	tfc__feed_stream_set_limits(source->stream, &limits);
+	struct tfc__feed_message welcome = {.kind = TFC__FEED_WELCOME,
+					    .version = TFC__FEED_VERSION,
+					    .window = consumer->window,
+					    .multiple = consumer->multiple,
+					    .is_in_step = consumer->is_in_step};
+	if (source_send_positions(source) < 0 ||
+	    tfc__feed_stream_send(source->stream, &welcome) < 0)
+		source_lose(source);
+}
+
+/* ---- the node */
+
+static void node_message(void *user, const struct tfc__feed_message *message, int fd)
+{
+	tfc_feed_consumer *consumer = user;
+	tfc_error error = TFC_ERROR_INIT;
+	if (message->kind == TFC__FEED_CONNECTED && fd >= 0) {
+		consumer_add_source(consumer, fd);
+		return;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (message->kind != TFC__FEED_REFUSED)
+		return;
+	tfc__fail(&error, message->code < 0 ? message->code : TFC_EPARSE, "feed", 0,
+		  "cannot read queue \"%s\" of %s: %s", consumer->queue, consumer->task,
+		  message->text ? message->text : "refused");
+	consumer_fail(consumer, &error);
+}
+
+static void node_down(void *user, const tfc_error *why)
+{
+	tfc_feed_consumer *consumer = user;
+	tfc_error error = TFC_ERROR_INIT;
+	(void)why;
+	tfc__fail(&error, TFC_ELOST, "feed", 0,
+		  "the node of %s has ended; queue \"%s\" is not fed any more", consumer->task,
+		  consumer->queue);
+	consumer_fail(consumer, &error);
+}
+
+static const struct tfc__feed_socket_ops node_ops = {node_message, node_down};
+
+static int consumer_register(tfc_feed_consumer *consumer, const char *address, uint32_t attempt)
+{
+	int fd;
+	tfc_error *error = tfc__ctx_error(consumer->ctx);
+	int code = tfc__feed_socket_dial(address, error, &fd);
+	if (code == TFC_OK)
+		code = tfc__feed_socket_open(&consumer->node, consumer->ctx, fd, &node_ops,
+					     consumer, error);
+	struct tfc__feed_message message = {.kind = TFC__FEED_REGISTER,
+					    .version = TFC__FEED_VERSION,
+					    .task = consumer->task,
+					    .attempt = attempt,
+					    .queue = consumer->queue};
+	if (code == TFC_OK && (code = tfc__feed_socket_send(&consumer->node, &message, -1)) < 0)
+		tfc__fail(error, code, "feed", 0, "cannot register at the node: %s",
+			  tfc_err_text(code));
+	return code;
+}
+
+/* ---- open and close */
+
+int tfc_feed_consumer_options_init(tfc_feed_consumer_options *options, uint32_t size)
+{
+	return tfc__options_init(options, size, sizeof(*options));
+}
+
+static void close_handle(struct tfc__handle *handle)
+{
+	tfc_feed_consumer_close(tfc__container_of(handle, tfc_feed_consumer, handle));
+}
+
+static int check_consumer_options(const tfc_feed_consumer_options *options, tfc_error *error)
+{
+	if (!options->address)
+		return tfc__fail(error, TFC_EINVAL, "feed", 0,
+				 "tfc_feed_consumer_options.address is NULL; it is TFC_FEED of the "
+				 "environment of a task that a node has started");
+	if (!options->task || !strchr(options->task, '/') ||
+	    strlen(options->task) >= TFC__FEED_TASK_SIZE)
+		return tfc__fail(error, TFC_EINVAL, "feed", 0,
+				 "tfc_feed_consumer_options.task is not a task such as "
+				 "\"worker/0\"");
+	if (options->queue && !tfc__feed_is_name(options->queue))
+		return tfc__fail(error, TFC_EINVAL, "feed", 0,
+				 "tfc_feed_consumer_options.queue \"%.100s\" is not 1 to 63 of "
+				 "[A-Za-z0-9._-]",
+				 options->queue);
+	if (options->window_bytes && (options->window_bytes < TFC__FEED_WINDOW_MIN ||
+				      options->window_bytes > TFC__FEED_WINDOW_MAX))
+		return tfc__fail(error, TFC_EINVAL, "feed", 0,
+				 "tfc_feed_consumer_options.window_bytes is not between 4096 and "
+				 "2^40");
+	return TFC_OK;
+}
+
+int tfc_feed_consumer_open(tfc_ctx *ctx, const tfc_feed_consumer_options *options, tfc_feed_fn fn,
+			   void *user, tfc_feed_consumer **ret_consumer)
+{
+	tfc_feed_consumer_options known;
+	int code = tfc__ctx_enter(ctx);
+	if (code < 0)
+		return code;
+	tfc_error *error = tfc__ctx_error(ctx);
+	if (!ret_consumer)
+		return tfc__fail(error, TFC_EINVAL, "feed", 0, "ret_consumer is NULL");
+	code = tfc__options_copy(&known, sizeof(known), options, "feed",
+				 "tfc_feed_consumer_options", 0, error);
+	if (code < 0 || (code = check_consumer_options(&known, error)) < 0)
+		return code;
+	tfc_feed_consumer *consumer = calloc(1, sizeof(*consumer));
+	if (!consumer)
+		return tfc__fail_nomem(error, "feed");
+	consumer->ctx = ctx;
+	consumer->fn = fn;
+	consumer->user = user;
+	consumer->window = known.window_bytes;
+	consumer->multiple = known.rows_multiple ? known.rows_multiple : 1;
+	consumer->is_in_step = known.is_in_step != 0;
+	snprintf(consumer->task, sizeof(consumer->task), "%s", known.task);
+	snprintf(consumer->queue, sizeof(consumer->queue), "%s",
+		 known.queue ? known.queue : "train");
+	tfc__list_init(&consumer->sources);
+	tfc__list_init(&consumer->ready);
+	tfc__work_init(&consumer->notify, ctx, consumer_notify);
+	tfc__timer_init(&consumer->patience, ctx, patience_is_over);
+	code = consumer_register(consumer, known.address, known.attempt);
+	if (code < 0) {
+		tfc_feed_consumer_close(consumer);
+		return code;
+	}
+	tfc__handle_open(ctx, &consumer->handle, TFC__HANDLE_FEED_CONSUMER, close_handle);
+	*ret_consumer = consumer;
+	return TFC_OK;
+}
+
+void tfc_feed_consumer_close(tfc_feed_consumer *consumer)
+{
+	if (!consumer)
+		return;
+	tfc__handle_closed(&consumer->handle);
+	tfc__work_cancel(&consumer->notify);
+	tfc__timer_cancel(&consumer->patience);
+	tfc__feed_socket_close(&consumer->node);
+	drop_batches(&consumer->ready);
+	while (consumer->parts.count)
+		part_free(consumer, consumer->parts.records[consumer->parts.count - 1]);
+	TFC__LIST_EACH (link, &consumer->sources)
+		source_free(tfc__container_of(link, struct feed_source, link));
+	tfc__feed_table_fini(&consumer->parts);
+	tfc__map_fini(&consumer->done);
+	tfc__feed_shared_schema_release(consumer->result_schema);
+	free(consumer);
+}
+
+/* ---- reading */
+
+static bool queue_is_ended(const tfc_feed_consumer *consumer)
+{
+	uint32_t ended = 0;
+	TFC__LIST_EACH (link, &consumer->sources)
+		ended += tfc__container_of(link, struct feed_source, link)->is_ended;
+	return consumer->is_terminated || (consumer->producers && ended >= consumer->producers);
+}
+
+static int consumer_enter(tfc_feed_consumer *consumer)
+{
+	return consumer ? tfc__ctx_enter(consumer->ctx) : TFC_EINVAL;
+}
+
+int tfc_feed_consumer_next(tfc_feed_consumer *consumer, tfc_feed_batch **ret_batch)
+{
+	int code = consumer_enter(consumer);
+	if (code < 0)
+		return code;
+	TFC__LIST_EACH (link, &consumer->sources) {
+		struct feed_source *source = tfc__container_of(link, struct feed_source, link);
+		if (source->stream)
+			tfc__feed_stream_flush(source->stream);
+	}
+	if (!tfc__list_is_empty(&consumer->ready)) {
+		tfc_feed_batch *batch = tfc__container_of(consumer->ready.next, tfc_feed_batch,
+							  link);
+		tfc__list_remove(&batch->link);
+		*ret_batch = batch;
+		return 1;
+	}
+	if (queue_is_ended(consumer))
+		return 0;
+	if (consumer->failure.code) {
+		*tfc__ctx_error(consumer->ctx) = consumer->failure;
+		return consumer->failure.code;
+	}
+	consumer->wants_ready = true;
+	return tfc__ctx_fail(consumer->ctx, TFC_EAGAIN, "feed", 0, "no batch has arrived yet");
+}
+
+int tfc_feed_consumer_wants_results(tfc_feed_consumer *consumer)
+{
+	int code = consumer_enter(consumer);
+	if (code < 0)
+		return code;
+	if (!consumer->producers) {
+		consumer->wants_ready = true;
+		return tfc__ctx_fail(consumer->ctx, TFC_EAGAIN, "feed", 0,
+				     "no producer has connected yet");
+	}
+	return consumer->wants_results;
+}
+
+int tfc_feed_consumer_done(tfc_feed_consumer *consumer, uint64_t partition, uint64_t rows)
+{
+	int code = consumer_enter(consumer);
+	if (code < 0)
+		return code;
+	struct feed_part *part = tfc__feed_table_find(&consumer->parts, partition);
+	if (consumer->is_terminated)
+		return TFC_OK;
+	if (!part || rows > part->received || rows < part->done)
+		return tfc__ctx_fail(consumer->ctx, TFC_EINVAL, "feed", 0,
+				     "partition %llu: cannot report %llu rows as consumed; %llu "
+				     "have arrived",
+				     (unsigned long long)partition, (unsigned long long)rows,
+				     (unsigned long long)(part ? part->received : 0));
+	part->done = rows;
+	bool is_all = part->is_finished && rows == part->received;
+	struct tfc__feed_message message = {.kind = TFC__FEED_DONE,
+					    .partition = partition,
+					    .rows = rows,
+					    .is_end = is_all};
+	if (part->source)
+		code = tfc__feed_stream_send(part->source->stream, &message);
+	if (code == TFC_OK && is_all) {
+		if (!tfc__map_set(&consumer->done, partition, 0))
+			return tfc__fail_nomem(tfc__ctx_error(consumer->ctx), "feed");
+		part_free(consumer, part);
+	}
+	return code < 0 ? tfc__fail_nomem(tfc__ctx_error(consumer->ctx), "feed") : TFC_OK;
+}
+
+/* ---- results */
+
+static int consumer_put(tfc_feed_consumer *consumer, uint64_t partition, uint64_t offset,
+			struct tfc__feed_schema *schema, const struct tfc__feed_rows *rows,
+			uint64_t begin, uint64_t *ret_rows)
+{
+	tfc_error *error = tfc__ctx_error(consumer->ctx);
+	struct feed_part *part = tfc__feed_table_find(&consumer->parts, partition);
+	int code = tfc__feed_schema_share(&consumer->result_schema, schema, error);
+	if (code < 0 ||
+	    (code = tfc__feed_rows_check(&consumer->result_schema->schema, rows, error)) < 0)
+		return code;
+	if (!part || offset + (rows->rows - begin) > part->received)
+		return tfc__fail(error, TFC_EINVAL, "feed", 0,
+				 "partition %llu has no rows %llu to %llu to return results for",
+				 (unsigned long long)partition, (unsigned long long)offset,
+				 (unsigned long long)(offset + (rows->rows - begin)));
+	if (!part->source) { /* it comes back and feeds the rows again, or the consumer fails */
+		*ret_rows = rows->rows - begin;
+		return TFC_OK;
+	}
+	code = tfc__feed_stream_put(part->source->stream, partition, offset,
+				    consumer->result_schema, rows, begin, error, ret_rows);
+	consumer->wants_ready |= code == TFC_EAGAIN;
+	return code;
+}
+
+int tfc_feed_consumer_put_results(tfc_feed_consumer *consumer, uint64_t partition, uint64_t offset,
+				  const struct ArrowSchema *schema, const struct ArrowArray *array,
+				  uint64_t begin, uint64_t *ret_rows)
+{
+	struct tfc__feed_schema imported;
+	int code = consumer_enter(consumer);
+	if (code < 0)
+		return code;
+	struct tfc__feed_rows rows;
+	code = tfc__feed_rows_of_array(schema, array, begin, ret_rows, &rows,
+				       tfc__ctx_error(consumer->ctx));
+	if (code < 0 ||
+	    (code = tfc__feed_schema_import(schema, tfc__ctx_error(consumer->ctx), &imported)) < 0)
+		return code;
+	return consumer_put(consumer, partition, offset, &imported, &rows, begin, ret_rows);
+}
+
+int tfc_feed_consumer_put_result_columns(tfc_feed_consumer *consumer, uint64_t partition,
+					 uint64_t offset, const tfc_feed_column *columns,
+					 uint32_t column_count, uint64_t rows, uint64_t begin,
+					 uint64_t *ret_rows)
+{
+	struct tfc__feed_schema imported;
+	int code = consumer_enter(consumer);
+	if (code < 0)
+		return code;
+	const struct tfc__feed_rows own = {.columns = columns, .rows = rows};
+	if (!columns || begin > rows || !ret_rows)
+		return tfc__ctx_fail(consumer->ctx, TFC_EINVAL, "feed", 0,
+				     "columns or ret_rows is NULL, or begin is above rows");
+	code = tfc__feed_schema_from_columns(columns, column_count, tfc__ctx_error(consumer->ctx),
+					     &imported);
+	if (code < 0)
+		return code;
+	return consumer_put(consumer, partition, offset, &imported, &own, begin, ret_rows);
+}
+
+/* ---- in step */
+
+int tfc_feed_consumer_report(tfc_feed_consumer *consumer, uint64_t steps, uint32_t is_end)
+{
+	int code = consumer_enter(consumer);
+	if (code < 0)
+		return code;
+	if (steps < consumer->steps)
+		return tfc__ctx_fail(consumer->ctx, TFC_EINVAL, "feed", 0,
+				     "steps is %llu, fewer than the %llu that were reported before",
+				     (unsigned long long)steps,
+				     (unsigned long long)consumer->steps);
+	consumer->steps = steps;
+	consumer->is_report_end |= is_end != 0;
+	consumer->has_report = true;
+	TFC__LIST_EACH (link, &consumer->sources) {
+		struct feed_source *source = tfc__container_of(link, struct feed_source, link);
+		if (source->stream && source->name[0])
+			source_report(source);
+	}
+	return TFC_OK;
+}
+
+int tfc_feed_consumer_granted(tfc_feed_consumer *consumer, uint64_t *ret_steps,
+			      uint64_t *ret_padded_steps)
+{
+	int code = consumer_enter(consumer);
+	if (code < 0)
+		return code;
+	*ret_steps = consumer->granted;
+	*ret_padded_steps = consumer->granted_padded;
+	consumer->wants_ready = true;
+	return consumer->is_grant_final;
+}
+
+int tfc_feed_consumer_terminate(tfc_feed_consumer *consumer)
+{
+	int code = consumer_enter(consumer);
+	if (code < 0)
+		return code;
+	consumer->is_terminated = true;
+	drop_batches(&consumer->ready);
+	while (consumer->parts.count)
+		part_free(consumer, consumer->parts.records[consumer->parts.count - 1]);
+	TFC__LIST_EACH (link, &consumer->sources)
+		source_terminate(tfc__container_of(link, struct feed_source, link));
+	return TFC_OK;
+}

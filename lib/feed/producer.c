@@ -1,0 +1,720 @@
+/*
+ * A producer: assigns partitions to tasks, sends their rows, and remembers what was not consumed,
+ * so that it is put again when a task ends.
+ */
+#include "feed/producer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "gateway/gateway.h"
+
+/* ---- the host */
+
+bool tfc__feed_producer_report(tfc_feed_producer *producer, tfc_feed_event *event)
+{
+	static const tfc_error none = TFC_ERROR_INIT;
+	int is_closed = 0;
+	event->size = sizeof(*event);
+	event->error = event->error ? event->error : &none;
+	event->task = event->task ? event->task : "";
+	if (!producer->fn)
+		return true;
+	producer->is_closed = &is_closed;
+	producer->fn(producer->user, event);
+	if (is_closed)
+		return false;
+	producer->is_closed = NULL;
+	return true;
+}
+
+void tfc__feed_producer_wake(tfc_feed_producer *producer)
+{
+	if (producer->wants_ready || producer->is_over)
+		tfc__work_schedule(&producer->notify);
+}
+
+void tfc__feed_producer_fail(tfc_feed_producer *producer, const tfc_error *why)
+{
+	if (producer->is_over)
+		return;
+	producer->failure = *why;
+	producer->is_over = true;
+	tfc__feed_producer_wake(producer);
+}
+
+static void producer_notify(struct tfc__work *work)
+{
+	tfc_feed_producer *producer = tfc__container_of(work, tfc_feed_producer, notify);
+	tfc_feed_event event = {.kind = TFC_FEED_EVENT_READY};
+	producer->wants_ready = false;
+	if (producer->is_over) {
+		event.kind = TFC_FEED_EVENT_END;
+		event.code = producer->failure.code;
+		event.error = &producer->failure;
+	}
+	tfc__feed_producer_report(producer, &event);
+}
+
+static uint64_t partition_number(const void *record)
+{
+	return ((const struct feed_partition *)record)->number;
+}
+
+static void partition_free(tfc_feed_producer *producer, struct feed_partition *partition)
+{
+	tfc__feed_table_remove(&producer->partitions, partition->number, partition_number);
+	free(partition);
+}
+
+/* Sends END to the consumers to which nothing will be sent any more: every partition has a task. */
+static void send_ends(tfc_feed_producer *producer)
+{
+	struct tfc__feed_message message = {.kind = TFC__FEED_END};
+	for (uint32_t i = 0; i < producer->partitions.count; i++)
+		if (!((struct feed_partition *)producer->partitions.records[i])->task)
+			return;
+	TFC__LIST_EACH (link, &producer->tasks) {
+		struct feed_task *task = tfc__container_of(link, struct feed_task, link);
+		if (task->is_welcome && !task->is_end_sent)
+			task->is_end_sent = tfc__feed_stream_send(task->stream, &message) == TFC_OK;
+	}
+}
+
+void tfc__feed_producer_check_end(tfc_feed_producer *producer)
+{
+	if (!producer->is_ending || producer->is_over || !producer->is_open)
+		return;
+	send_ends(producer);
+	if (producer->partitions.count && !producer->is_terminated)
+		return;
+	/* Tasks in step need the producer until the last step is granted. */
+	TFC__LIST_EACH (link, &producer->tasks) {
+		struct feed_task *task = tfc__container_of(link, struct feed_task, link);
+		if (task->is_in_step && task->is_welcome && !task->is_grant_final &&
+		    !producer->is_terminated)
+			return;
+	}
+	producer->is_over = true;
+	tfc__feed_producer_wake(producer);
+}
+
+/* ---- steps that all tasks take together */
+
+struct grant {
+	uint64_t steps;
+	uint64_t padded;
+	bool is_final;
+};
+
+/* Each task has reported how many steps it has rows for, and perhaps that there are no more. */
+static struct grant compute_grant(const tfc_feed_producer *producer)
+{
+	struct grant grant = {UINT64_MAX, UINT64_MAX, true};
+	uint64_t most = 0;
+	TFC__LIST_EACH (link, &producer->tasks) {
+		const struct feed_task *task = tfc__container_of(link, struct feed_task, link);
+		if (task->steps < grant.steps)
+			grant.steps = task->steps;
+		if (!task->is_step_end && task->steps < grant.padded)
+			grant.padded = task->steps;
+		if (task->steps > most)
+			most = task->steps;
+		grant.is_final &= task->is_step_end;
+	}
+	if (grant.padded > most)
+		grant.padded = most;
+	return grant;
+}
+
+static void send_grants(tfc_feed_producer *producer)
+{
+	struct grant grant = compute_grant(producer);
+	TFC__LIST_EACH (link, &producer->tasks) {
+		struct feed_task *task = tfc__container_of(link, struct feed_task, link);
+		if (!task->is_welcome || !task->is_in_step ||
+		    (grant.steps <= task->granted && grant.padded <= task->granted_padded &&
+		     grant.is_final <= task->is_grant_final))
+			continue;
+		task->granted = grant.steps;
+		task->granted_padded = grant.padded;
+		task->is_grant_final = grant.is_final;
+		struct tfc__feed_message message = {.kind = TFC__FEED_GRANT,
+						    .steps = grant.steps,
+						    .padded_steps = grant.padded,
+						    .is_end = grant.is_final};
+		tfc__feed_stream_send(task->stream, &message);
+	}
+}
+
+static void task_report(struct feed_task *task, const struct tfc__feed_message *message)
+{
+	if (message->steps >= task->steps)
+		task->steps = message->steps;
+	task->is_step_end |= message->is_end;
+	send_grants(task->producer);
+	tfc__feed_producer_check_end(task->producer);
+}
+
+/* ---- messages from consumers */
+
+/* The consumer has rows of a partition from this producer's previous process. */
+static void task_position(struct feed_task *task, const struct tfc__feed_message *message)
+{
+	tfc_feed_producer *producer = task->producer;
+	struct feed_partition *partition = tfc__feed_table_find(&producer->partitions,
+								message->partition);
+	if (partition)
+		return;
+	partition = calloc(1, sizeof(*partition));
+	if (!partition ||
+	    !tfc__feed_table_add(&producer->partitions, message->partition, partition)) {
+		free(partition);
+		return;
+	}
+	partition->number = message->partition;
+	partition->task = task;
+	partition->skip = message->rows;
+	partition->done = message->rows == UINT64_MAX ? UINT64_MAX : message->offset;
+}
+
+static void task_welcome(struct feed_task *task, const struct tfc__feed_message *message)
+{
+	tfc_feed_producer *producer = task->producer;
+	struct tfc__feed_limits limits = producer->limits;
+	tfc_error error = TFC_ERROR_INIT;
+	if (message->version != TFC__FEED_VERSION) {
+		tfc__fail(&error, TFC_ENOTSUP, "feed", 0, "%s has version %u of the feed, not %u",
+			  task->name, message->version, TFC__FEED_VERSION);
+		tfc__feed_producer_fail(producer, &error);
+		return;
+	}
+	if (message->window >= TFC__FEED_WINDOW_MIN && message->window < limits.window)
+		limits.window = message->window;
+	limits.multiple = message->multiple;
+	tfc__feed_stream_set_limits(task->stream, &limits);
+	struct tfc__feed_message hello = {.kind = TFC__FEED_HELLO,
+					  .version = TFC__FEED_VERSION,
+					  .producer = producer->name,
+					  .producers = producer->producers,
+					  .wants_results = producer->wants_results,
+					  .window = limits.window};
+	if (tfc__feed_stream_send(task->stream, &hello) < 0)
+		return;
+	task->is_welcome = true;
+	task->is_in_step = message->is_in_step;
+	send_grants(producer);
+	tfc__feed_producer_wake(producer);
+	tfc__feed_producer_check_end(producer);
+}
+
+/* Results that are missing or wrong end the feed: the rows would be attributed to others. */
+static bool check_results(struct feed_task *task, const struct feed_partition *partition,
+			  uint64_t expected)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	if (!task->producer->wants_results || partition->results >= expected)
+		return true;
+	tfc__fail(
+		&error, TFC_EINVAL, "feed", 0,
+		"partition %llu: %s has consumed %llu rows, but returned %llu results; return one "
+		"result for each row",
+		(unsigned long long)partition->number, task->name, (unsigned long long)expected,
+		(unsigned long long)partition->results);
+	tfc__feed_producer_fail(task->producer, &error);
+	return false;
+}
+
+static void partition_check_done(tfc_feed_producer *producer, struct feed_partition *partition)
+{
+	struct feed_task *task = partition->task;
+	if (!partition->is_finished || partition->done < partition->total)
+		return;
+	tfc_feed_event event = {.kind = TFC_FEED_EVENT_DONE,
+				.partition = partition->number,
+				.offset = partition->total,
+				.task = task ? task->name : ""};
+	partition_free(producer, partition);
+	if (tfc__feed_producer_report(producer, &event))
+		tfc__feed_producer_check_end(producer);
+}
+
+static void task_done(struct feed_task *task, const struct tfc__feed_message *message)
+{
+	struct feed_partition *partition = tfc__feed_table_find(&task->producer->partitions,
+								message->partition);
+	uint64_t known;
+	if (!partition || partition->task != task || message->rows < partition->done)
+		return;
+	known = partition->put > partition->skip ? partition->put : partition->skip;
+	if (message->rows > known || !check_results(task, partition, message->rows))
+		return;
+	task->rows_open -= message->rows - partition->done < task->rows_open
+				   ? message->rows - partition->done
+				   : task->rows_open;
+	partition->done = message->rows;
+	partition_check_done(task->producer, partition);
+}
+
+static void task_terminate(struct feed_task *task)
+{
+	tfc_feed_producer *producer = task->producer;
+	bool are_all = true;
+	tfc_feed_event event = {.kind = TFC_FEED_EVENT_TERMINATED};
+	task->is_terminated = true;
+	TFC__LIST_EACH (link, &producer->tasks)
+		are_all &= tfc__container_of(link, struct feed_task, link)->is_terminated;
+	for (uint32_t i = producer->partitions.count; i-- > 0;) {
+		struct feed_partition *partition = producer->partitions.records[i];
+		if (are_all || partition->task == task)
+			partition_free(producer, partition);
+	}
+	producer->is_terminated |= are_all;
+	if (!are_all || tfc__feed_producer_report(producer, &event)) {
+		tfc__feed_producer_wake(producer);
+		tfc__feed_producer_check_end(producer);
+	}
+}
+
+void tfc__feed_task_receive(struct feed_task *task, const struct tfc__feed_message *message)
+{
+	switch (message->kind) {
+	case TFC__FEED_POSITION:
+		task_position(task, message);
+		break;
+	case TFC__FEED_WELCOME:
+		task_welcome(task, message);
+		break;
+	case TFC__FEED_DONE:
+		task_done(task, message);
+		break;
+	case TFC__FEED_REPORT:
+		task_report(task, message);
+		break;
+	case TFC__FEED_TERMINATE:
+		task_terminate(task);
+		break;
+	default: /* of a later version */
+		break;
+	}
+}
+
+void tfc__feed_task_receive_result(struct feed_task *task, tfc_feed_batch *batch)
+{
+	tfc_feed_producer *producer = task->producer;
+	struct feed_partition *partition = tfc__feed_table_find(&producer->partitions,
+								batch->partition);
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_feed_event event = {.kind = TFC_FEED_EVENT_RESULT,
+				.partition = batch->partition,
+				.offset = batch->offset,
+				.batch = batch,
+				.task = task->name};
+	if (producer->is_over || !partition || partition->task != task) {
+		tfc_feed_batch_release(batch);
+		return;
+	}
+	if (batch->offset != partition->results ||
+	    batch->offset + batch->layout.rows > partition->put) {
+		tfc__fail(
+			&error, TFC_EINVAL, "feed", 0,
+			"partition %llu: %s has returned results for rows %llu to %llu, but those "
+			"of row %llu are next, of %llu rows",
+			(unsigned long long)batch->partition, task->name,
+			(unsigned long long)batch->offset,
+			(unsigned long long)(batch->offset + batch->layout.rows),
+			(unsigned long long)partition->results, (unsigned long long)partition->put);
+		tfc_feed_batch_release(batch);
+		tfc__feed_producer_fail(producer, &error);
+		return;
+	}
+	partition->results += batch->layout.rows;
+	tfc__feed_producer_report(producer, &event);
+	tfc_feed_batch_release(batch);
+}
+
+/* The partitions that the task had must be put again, from where it had consumed them. */
+void tfc__feed_task_is_down(struct feed_task *task)
+{
+	tfc_feed_producer *producer = task->producer;
+	struct feed_partition **records = (struct feed_partition **)producer->partitions.records;
+	task->rows_put = task->rows_open = task->steps = 0;
+	task->granted = task->granted_padded = 0;
+	task->is_step_end = task->is_grant_final = task->is_end_sent = task->is_in_step = false;
+	for (uint32_t i = 0; i < producer->partitions.count; i++) {
+		if (records[i]->task != task)
+			continue;
+		records[i]->task = NULL;
+		records[i]->is_replaying = records[i]->put > 0 || records[i]->is_finished;
+		records[i]->is_finished = false;
+		records[i]->skip = 0;
+		records[i]->put = records[i]->results = records[i]->done;
+	}
+	if (producer->is_over)
+		return;
+	/* the host's function may put, finish and close */
+	for (uint32_t i = 0; i < producer->partitions.count; i++) {
+		struct feed_partition *partition = producer->partitions.records[i];
+		if (!partition->is_replaying)
+			continue;
+		tfc_feed_event event = {.kind = TFC_FEED_EVENT_REPLAY,
+					.partition = partition->number,
+					.offset = partition->done,
+					.task = task->name};
+		partition->is_replaying = false;
+		if (!tfc__feed_producer_report(producer, &event))
+			return;
+		i = UINT32_MAX; /* the records may have moved */
+	}
+}
+
+/* Reports partitions that were complete before they were finished: never inside the host's call. */
+static void producer_complete(struct tfc__work *work)
+{
+	tfc_feed_producer *producer = tfc__container_of(work, tfc_feed_producer, completed);
+	for (uint32_t i = 0; i < producer->partitions.count; i++) {
+		struct feed_partition *partition = producer->partitions.records[i];
+		if (!partition->is_finished || partition->done < partition->total ||
+		    (!partition->total && partition->skip != UINT64_MAX))
+			continue;
+		tfc_feed_event event = {.kind = TFC_FEED_EVENT_DONE,
+					.partition = partition->number,
+					.offset = partition->total};
+		partition_free(producer, partition);
+		if (!tfc__feed_producer_report(producer, &event))
+			return;
+		i = UINT32_MAX; /* the records may have moved */
+	}
+	tfc__feed_producer_check_end(producer);
+}
+
+/* ---- open and close */
+
+int tfc_feed_producer_options_init(tfc_feed_producer_options *options, uint32_t size)
+{
+	return tfc__options_init(options, size, sizeof(*options));
+}
+
+static int check_producer_options(const tfc_feed_producer_options *options, tfc_error *error)
+{
+	const struct {
+		const char *field;
+		const char *value;
+	} names[] = {{"queue", options->queue}, {"producer", options->producer}};
+	for (size_t i = 0; i < 2; i++)
+		if (names[i].value && !tfc__feed_is_name(names[i].value))
+			return tfc__fail(
+				error, TFC_EINVAL, "feed", 0,
+				"tfc_feed_producer_options.%s \"%.100s\" is not 1 to 63 of "
+				"[A-Za-z0-9._-]",
+				names[i].field, names[i].value);
+	if (options->task &&
+	    (!strchr(options->task, '/') || strlen(options->task) >= TFC__FEED_TASK_SIZE))
+		return tfc__fail(error, TFC_EINVAL, "feed", 0,
+				 "tfc_feed_producer_options.task \"%.100s\" is not a task such as "
+				 "\"worker/0\"",
+				 options->task);
+	if (options->window_bytes && (options->window_bytes < TFC__FEED_WINDOW_MIN ||
+				      options->window_bytes > TFC__FEED_WINDOW_MAX))
+		return tfc__fail(error, TFC_EINVAL, "feed", 0,
+				 "tfc_feed_producer_options.window_bytes is not between 4096 and "
+				 "2^40");
+	return TFC_OK;
+}
+
+static void close_handle(struct tfc__handle *handle)
+{
+	tfc_feed_producer_close(tfc__container_of(handle, tfc_feed_producer, handle));
+}
+
+static void producer_set_options(tfc_feed_producer *producer,
+				 const tfc_feed_producer_options *options)
+{
+	producer->producers = options->producers ? options->producers : 1;
+	producer->wants_results = options->wants_results != 0;
+	producer->limits.window = options->window_bytes ? options->window_bytes : TFC__FEED_WINDOW;
+	producer->limits.chunk = options->chunk_bytes ? options->chunk_bytes : TFC__FEED_CHUNK;
+	if (producer->limits.chunk > producer->limits.window / 4)
+		producer->limits.chunk = producer->limits.window / 4;
+	snprintf(producer->queue, sizeof(producer->queue), "%s",
+		 options->queue ? options->queue : "train");
+	snprintf(producer->name, sizeof(producer->name), "%s",
+		 options->producer ? options->producer : "0");
+	snprintf(producer->only_task, sizeof(producer->only_task), "%s",
+		 options->task ? options->task : "");
+}
+
+int tfc_feed_producer_open(tfc_gateway *gateway, const char *job,
+			   const tfc_feed_producer_options *options, tfc_feed_fn fn, void *user,
+			   tfc_feed_producer **ret_producer)
+{
+	tfc_feed_producer_options known;
+	tfc_ctx *ctx = gateway ? gateway->ctx : NULL;
+	int code = tfc__ctx_enter(ctx);
+	if (code < 0)
+		return code;
+	tfc_error *error = tfc__ctx_error(ctx);
+	if (!ret_producer || !job)
+		return tfc__fail(error, TFC_EINVAL, "feed", 0, "job or ret_producer is NULL");
+	code = tfc__options_copy(&known, sizeof(known), options, "feed",
+				 "tfc_feed_producer_options",
+				 offsetof(tfc_feed_producer_options, reserved), error);
+	if (code < 0 || (code = check_producer_options(&known, error)) < 0)
+		return code;
+	tfc_feed_producer *producer = calloc(1, sizeof(*producer));
+	if (!producer)
+		return tfc__fail_nomem(error, "feed");
+	producer->ctx = ctx;
+	producer->gateway = gateway;
+	producer->fn = fn;
+	producer->user = user;
+	tfc__list_init(&producer->tasks);
+	tfc__work_init(&producer->notify, ctx, producer_notify);
+	tfc__work_init(&producer->completed, ctx, producer_complete);
+	producer_set_options(producer, &known);
+	code = tfc__feed_tasks_open(producer, job);
+	if (code < 0) {
+		tfc_feed_producer_close(producer);
+		return code;
+	}
+	tfc__handle_open(ctx, &producer->handle, TFC__HANDLE_FEED_PRODUCER, close_handle);
+	*ret_producer = producer;
+	return TFC_OK;
+}
+
+void tfc_feed_producer_close(tfc_feed_producer *producer)
+{
+	if (!producer)
+		return;
+	if (producer->is_closed)
+		*producer->is_closed = 1;
+	tfc__handle_closed(&producer->handle);
+	tfc__work_cancel(&producer->notify);
+	tfc__work_cancel(&producer->completed);
+	tfc__feed_tasks_close(producer);
+	while (producer->partitions.count)
+		partition_free(producer,
+			       producer->partitions.records[producer->partitions.count - 1]);
+	tfc__feed_table_fini(&producer->partitions);
+	tfc__feed_shared_schema_release(producer->schema);
+	free(producer);
+}
+
+/* ---- putting */
+
+/* The task for a new partition. Training: the one that was given the fewest rows, so that all take
+ * about as many steps. With results: the one with the fewest rows to do. */
+static struct feed_task *choose_task(const tfc_feed_producer *producer)
+{
+	struct feed_task *best = NULL;
+	TFC__LIST_EACH (link, &producer->tasks) {
+		struct feed_task *task = tfc__container_of(link, struct feed_task, link);
+		if (!task->is_welcome || task->is_terminated || task->is_end_sent)
+			continue;
+		bool is_better = !best ||
+				 (producer->wants_results ? task->rows_open < best->rows_open
+							  : task->rows_put < best->rows_put);
+		if (is_better)
+			best = task;
+	}
+	return best;
+}
+
+static int partition_get(tfc_feed_producer *producer, uint64_t number,
+			 struct feed_partition **ret_partition)
+{
+	struct feed_partition *partition = tfc__feed_table_find(&producer->partitions, number);
+	if (!partition) {
+		if (producer->is_ending)
+			return tfc__ctx_fail(producer->ctx, TFC_ESTATE, "feed", 0,
+					     "cannot put partition %llu: the feed was ended",
+					     (unsigned long long)number);
+		partition = calloc(1, sizeof(*partition));
+		if (!partition || !tfc__feed_table_add(&producer->partitions, number, partition)) {
+			free(partition);
+			return tfc__fail_nomem(tfc__ctx_error(producer->ctx), "feed");
+		}
+		partition->number = number;
+	}
+	*ret_partition = partition;
+	return TFC_OK;
+}
+
+/* TFC_EAGAIN: no task has room. */
+static int partition_assign(tfc_feed_producer *producer, struct feed_partition *partition)
+{
+	struct feed_task *task = partition->task ? partition->task : choose_task(producer);
+	if (!task || !task->is_welcome || !tfc__feed_stream_has_room(task->stream)) {
+		producer->wants_ready = true;
+		return tfc__ctx_fail(producer->ctx, TFC_EAGAIN, "feed", 0,
+				     task ? "the window of %s is full"
+					  : "no task reads queue \"%s\" yet",
+				     task ? task->name : producer->queue);
+	}
+	partition->task = task;
+	return TFC_OK;
+}
+
+static int producer_enter(tfc_feed_producer *producer)
+{
+	int code = producer ? tfc__ctx_enter(producer->ctx) : TFC_EINVAL;
+	if (code < 0 || !producer->is_over)
+		return code;
+	if (!producer->failure.code)
+		return tfc__ctx_fail(producer->ctx, TFC_ESTATE, "feed", 0, "the feed has ended");
+	*tfc__ctx_error(producer->ctx) = producer->failure;
+	return TFC_ESTATE;
+}
+
+/* Rows that the consumer has already, from this producer's previous process, are not sent again. */
+static uint64_t partition_skip(struct feed_partition *partition, uint64_t rows)
+{
+	uint64_t skipped = partition->skip > partition->put ? partition->skip - partition->put : 0;
+	if (skipped > rows)
+		skipped = rows;
+	partition->put += skipped;
+	return skipped;
+}
+
+static int producer_put(tfc_feed_producer *producer, uint64_t number, uint64_t offset,
+			struct tfc__feed_schema *schema, const struct tfc__feed_rows *rows,
+			uint64_t begin, uint64_t *ret_rows)
+{
+	tfc_error *error = tfc__ctx_error(producer->ctx);
+	struct feed_partition *partition;
+	int code = tfc__feed_schema_share(&producer->schema, schema, error);
+	if (code == TFC_OK && !begin)
+		code = tfc__feed_rows_check(&producer->schema->schema, rows, error);
+	if (code < 0)
+		return code;
+	if (producer->is_terminated) {
+		*ret_rows = rows->rows - begin;
+		return TFC_OK;
+	}
+	if ((code = partition_get(producer, number, &partition)) < 0)
+		return code;
+	if (partition->is_finished)
+		return tfc__fail(error, TFC_ESTATE, "feed", 0,
+				 "cannot put rows of partition %llu: it was finished",
+				 (unsigned long long)number);
+	if (offset != partition->put)
+		return tfc__fail(error, TFC_EINVAL, "feed", 0,
+				 "partition %llu: offset is %llu, but %llu rows were put before",
+				 (unsigned long long)number, (unsigned long long)offset,
+				 (unsigned long long)partition->put);
+	uint64_t skipped = partition_skip(partition, rows->rows - begin), sent = 0;
+	if (begin + skipped == rows->rows) {
+		*ret_rows = skipped;
+		return TFC_OK;
+	}
+	code = partition_assign(producer, partition);
+	if (code == TFC_OK)
+		code = tfc__feed_stream_put(partition->task->stream, number, offset + skipped,
+					    producer->schema, rows, begin + skipped, error, &sent);
+	if (code == TFC_EAGAIN) {
+		producer->wants_ready = true;
+		tfc__fail(error, TFC_EAGAIN, "feed", 0, "the window of the task is full");
+	}
+	if (code < 0 && !skipped)
+		return code;
+	if (sent) {
+		partition->put += sent;
+		partition->task->rows_put += sent;
+		partition->task->rows_open += sent;
+	}
+	*ret_rows = skipped + sent;
+	return TFC_OK;
+}
+
+int tfc_feed_producer_put(tfc_feed_producer *producer, uint64_t partition, uint64_t offset,
+			  const struct ArrowSchema *schema, const struct ArrowArray *array,
+			  uint64_t begin, uint64_t *ret_rows)
+{
+	struct tfc__feed_schema imported;
+	struct tfc__feed_rows rows;
+	int code = producer_enter(producer);
+	if (code < 0)
+		return code;
+	tfc_error *error = tfc__ctx_error(producer->ctx);
+	code = tfc__feed_rows_of_array(schema, array, begin, ret_rows, &rows, error);
+	if (code < 0 || (code = tfc__feed_schema_import(schema, error, &imported)) < 0)
+		return code;
+	return producer_put(producer, partition, offset, &imported, &rows, begin, ret_rows);
+}
+
+int tfc_feed_producer_put_columns(tfc_feed_producer *producer, uint64_t partition, uint64_t offset,
+				  const tfc_feed_column *columns, uint32_t column_count,
+				  uint64_t rows, uint64_t begin, uint64_t *ret_rows)
+{
+	struct tfc__feed_schema imported;
+	const struct tfc__feed_rows own = {.columns = columns, .rows = rows};
+	int code = producer_enter(producer);
+	if (code < 0)
+		return code;
+	if (!columns || begin > rows || !ret_rows)
+		return tfc__ctx_fail(producer->ctx, TFC_EINVAL, "feed", 0,
+				     "columns or ret_rows is NULL, or begin is above rows");
+	code = tfc__feed_schema_from_columns(columns, column_count, tfc__ctx_error(producer->ctx),
+					     &imported);
+	if (code < 0)
+		return code;
+	return producer_put(producer, partition, offset, &imported, &own, begin, ret_rows);
+}
+
+int tfc_feed_producer_finish(tfc_feed_producer *producer, uint64_t number, uint64_t rows)
+{
+	struct feed_partition *partition;
+	int code = producer_enter(producer);
+	if (code < 0 || producer->is_terminated)
+		return code;
+	if ((code = partition_get(producer, number, &partition)) < 0)
+		return code;
+	if (partition->is_finished)
+		return tfc__ctx_fail(producer->ctx, TFC_ESTATE, "feed", 0,
+				     "partition %llu was finished before",
+				     (unsigned long long)number);
+	partition_skip(partition, rows);
+	if (rows != partition->put)
+		return tfc__ctx_fail(producer->ctx, TFC_EINVAL, "feed", 0,
+				     "partition %llu has %llu rows, but %llu were put",
+				     (unsigned long long)number, (unsigned long long)rows,
+				     (unsigned long long)partition->put);
+	bool is_known = partition->skip == UINT64_MAX; /* its consumer has all of it */
+	if (is_known) {
+		partition->done = rows;
+	} else {
+		if ((code = partition_assign(producer, partition)) < 0)
+			return code;
+		struct tfc__feed_message message = {.kind = TFC__FEED_FINISH,
+						    .partition = number,
+						    .rows = rows};
+		if (tfc__feed_stream_send(partition->task->stream, &message) < 0)
+			return tfc__fail_nomem(tfc__ctx_error(producer->ctx), "feed");
+	}
+	partition->is_finished = true;
+	partition->total = rows;
+	if (partition->done >= rows && (rows || is_known))
+		tfc__work_schedule(&producer->completed);
+	if (producer->is_ending)
+		tfc__work_schedule(&producer->completed);
+	return TFC_OK;
+}
+
+int tfc_feed_producer_end(tfc_feed_producer *producer)
+{
+	int code = producer ? tfc__ctx_enter(producer->ctx) : TFC_EINVAL;
+	if (code < 0 || producer->is_over)
+		return code;
+	for (uint32_t i = 0; i < producer->partitions.count; i++) {
+		const struct feed_partition *partition = producer->partitions.records[i];
+		if (!partition->is_finished && partition->put && !partition->skip &&
+		    !producer->is_terminated)
+			return tfc__ctx_fail(producer->ctx, TFC_ESTATE, "feed", 0,
+					     "cannot end the feed: partition %llu is not finished",
+					     (unsigned long long)partition->number);
+	}
+	producer->is_ending = true;
+	tfc__work_schedule(&producer->completed);
+	return TFC_OK;
+}

@@ -1,0 +1,103 @@
+/*
+ * Shared by producer.c (partitions, puts, steps) and producer_tasks.c (the tasks of the job, and
+ * the connections to their consumers).
+ */
+#ifndef TFC_FEED_PRODUCER_H
+#define TFC_FEED_PRODUCER_H
+
+#include "feed/names.h"
+#include "feed/stream.h"
+#include "feed/table.h"
+#include <tfcluster/feed.h>
+
+/* A task that is fed. */
+struct feed_task {
+	tfc_feed_producer *producer;
+	struct tfc__link link;
+	char name[TFC__FEED_TASK_SIZE];
+	char node[64];
+	uint32_t attempt;
+	bool is_running;
+
+	/* the way to its consumer */
+	struct tfc__feed_socket broker;  /* while it is looked for */
+	struct tfc__feed_stream *stream; /* NULL: none */
+	bool is_welcome;                 /* WELCOME was received: rows can be sent */
+	bool is_end_sent;
+	uint64_t unreached_since; /* ns; 0: its node answers */
+	struct tfc__timer retry;
+
+	uint64_t rows_put;  /* in all, of its attempt */
+	uint64_t rows_open; /* put, and not reported as consumed */
+	bool is_terminated;
+
+	/* in step */
+	bool is_in_step;
+	uint64_t steps;
+	bool is_step_end;
+	uint64_t granted, granted_padded; /* what it was sent last */
+	bool is_grant_final;
+};
+
+struct feed_partition {
+	uint64_t number;
+	struct feed_task *task; /* NULL: not assigned */
+	uint64_t put;           /* rows */
+	uint64_t skip;          /* rows that its consumer has already: they are not sent */
+	uint64_t done;          /* rows consumed */
+	uint64_t results;       /* rows for which results came */
+	uint64_t total;
+	bool is_finished;
+	bool is_replaying; /* REPLAY was reported; no row was put since */
+};
+
+struct tfc_feed_producer {
+	struct tfc__handle handle;
+	tfc_ctx *ctx;
+	tfc_gateway *gateway;
+	tfc_feed_fn fn;
+	void *user;
+	char job[64];    /* id, once it is known */
+	char asked[256]; /* the job as the host named it */
+	char queue[TFC__FEED_NAME_SIZE];
+	char name[TFC__FEED_NAME_SIZE];
+	char only_task[TFC__FEED_TASK_SIZE]; /* "": all that train */
+	uint32_t producers;
+	bool wants_results;
+	struct tfc__feed_limits limits;
+
+	tfc_op *describing;
+	tfc_sub *sub;
+	struct tfc__link tasks;
+	bool is_open; /* the tasks are known */
+
+	struct tfc__feed_shared_schema *schema;
+	struct tfc__feed_table partitions; /* not done */
+	bool is_ending;                    /* tfc_feed_producer_end */
+	bool is_terminated;
+	bool is_over;   /* END was reported, or is about to be */
+	int *is_closed; /* while the host's function runs: set by close */
+	bool wants_ready;
+	tfc_error failure;
+	struct tfc__work notify;    /* READY and END */
+	struct tfc__work completed; /* partitions that were complete when they were finished */
+};
+
+/* producer.c */
+void tfc__feed_task_is_up(struct feed_task *task);
+void tfc__feed_task_is_down(struct feed_task *task);
+/* Handles a message from its consumer. */
+void tfc__feed_task_receive(struct feed_task *task, const struct tfc__feed_message *message);
+void tfc__feed_task_receive_result(struct feed_task *task, tfc_feed_batch *batch);
+void tfc__feed_producer_fail(tfc_feed_producer *producer, const tfc_error *why);
+void tfc__feed_producer_wake(tfc_feed_producer *producer);
+/* Calls the host. Returns false if it has closed the producer. */
+bool tfc__feed_producer_report(tfc_feed_producer *producer, tfc_feed_event *event);
+/* Whether END can be reported: all partitions are done, after tfc_feed_producer_end. */
+void tfc__feed_producer_check_end(tfc_feed_producer *producer);
+
+/* producer_tasks.c */
+int tfc__feed_tasks_open(tfc_feed_producer *producer, const char *job);
+void tfc__feed_tasks_close(tfc_feed_producer *producer);
+
+#endif

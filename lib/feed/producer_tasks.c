@@ -1,0 +1,317 @@
+/*
+ * The tasks that a producer feeds: learned from the job's description and its events. The consumer
+ * of each is found through its node.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "feed/broker.h"
+#include "feed/producer.h"
+#include "gateway/gateway.h"
+
+#define RETRY_NS (20 * TFC__MS)
+#define UNREACHED_NS (5 * TFC__SECOND) /* until a node counts as one of another machine */
+
+static void task_dial(struct feed_task *task);
+
+/* ---- the stream to a consumer */
+
+static void task_message(void *user, const struct tfc__feed_message *message)
+{
+	tfc__feed_task_receive(user, message);
+}
+
+static void task_batch(void *user, tfc_feed_batch *batch)
+{
+	tfc__feed_task_receive_result(user, batch);
+}
+
+static void task_room(void *user)
+{
+	const struct feed_task *task = user;
+	tfc__feed_producer_wake(task->producer);
+}
+
+static void task_lose_stream(struct feed_task *task)
+{
+	tfc__feed_stream_close(task->stream);
+	task->stream = NULL;
+	task->is_welcome = false;
+	tfc__feed_task_is_down(task);
+}
+
+static void task_retry_later(struct feed_task *task)
+{
+	tfc__timer_set(&task->retry, tfc__now() + RETRY_NS);
+}
+
+static void task_down(void *user, const tfc_error *why)
+{
+	struct feed_task *task = user;
+	if (why->code == TFC_EPARSE)
+		tfc__log(task->producer->ctx, TFC_LOG_WARNING, "feed", task->name, "%s", why->text);
+	if (task->is_running)
+		task_retry_later(task);
+	task_lose_stream(task);
+}
+
+static const struct tfc__feed_stream_ops task_ops = {task_message, task_batch, task_room,
+						     task_down};
+
+static void task_adopt_stream(struct feed_task *task, int fd)
+{
+	tfc_feed_producer *producer = task->producer;
+	tfc__feed_socket_close(&task->broker);
+	if (tfc__feed_stream_open(producer->ctx, fd, &task_ops, task, NULL, &task->stream) < 0) {
+		task_retry_later(task);
+		return;
+	}
+	tfc__feed_stream_set_limits(task->stream, &producer->limits);
+}
+
+/* ---- the node */
+
+static void broker_message(void *user, const struct tfc__feed_message *message, int fd)
+{
+	struct feed_task *task = user;
+	tfc_error error = TFC_ERROR_INIT;
+	if (message->kind == TFC__FEED_CONNECTED && fd >= 0) {
+		task_adopt_stream(task, fd);
+		return;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (message->kind != TFC__FEED_REFUSED)
+		return;
+	tfc__feed_socket_close(&task->broker);
+	if (message->code == TFC_EMFILE || message->code == TFC_ENOMEM) {
+		task_retry_later(task);
+		return;
+	}
+	tfc__fail(&error, message->code < 0 ? message->code : TFC_EPARSE, "feed", 0,
+		  "cannot feed queue \"%s\" of %s: %s", task->producer->queue, task->name,
+		  message->text ? message->text : "refused");
+	tfc__feed_producer_fail(task->producer, &error);
+}
+
+static void broker_down(void *user, const tfc_error *why)
+{
+	struct feed_task *task = user;
+	(void)why;
+	tfc__feed_socket_close(&task->broker);
+	if (task->is_running)
+		task_retry_later(task);
+}
+
+static const struct tfc__feed_socket_ops broker_ops = {broker_message, broker_down};
+
+/* Nobody listens: the node has just ended, and its job's events will say so, or it is on another
+ * machine. */
+static void task_unreached(struct feed_task *task, const tfc_error *why)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	uint64_t now = tfc__now();
+	if (!task->unreached_since)
+		task->unreached_since = now;
+	if (why->code != TFC_EACCES && now - task->unreached_since < UNREACHED_NS) {
+		task_retry_later(task);
+		return;
+	}
+	if (why->code == TFC_EACCES)
+		error = *why;
+	else
+		tfc__fail(
+			&error, TFC_EUNREACH, "feed", 0,
+			"cannot feed %s: its node \"%s\" is not on this machine; run the producer "
+			"where the task runs",
+			task->name, task->node);
+	tfc__feed_producer_fail(task->producer, &error);
+}
+
+static void task_dial(struct feed_task *task)
+{
+	char address[TFC__FEED_ADDRESS_SIZE];
+	tfc_feed_producer *producer = task->producer;
+	tfc_error error = TFC_ERROR_INIT;
+	int fd;
+	if (task->stream || task->broker.ctx || !task->is_running || producer->is_over)
+		return;
+	tfc__feed_address(address, producer->job, task->node);
+	if (tfc__feed_socket_dial(address, &error, &fd) < 0) {
+		task_unreached(task, &error);
+		return;
+	}
+	task->unreached_since = 0;
+	struct tfc__feed_message message = {.kind = TFC__FEED_CONNECT,
+					    .version = TFC__FEED_VERSION,
+					    .task = task->name,
+					    .queue = producer->queue};
+	if (tfc__feed_socket_open(&task->broker, producer->ctx, fd, &broker_ops, task, NULL) < 0) {
+		task_retry_later(task);
+	} else if (tfc__feed_socket_send(&task->broker, &message, -1) < 0) {
+		tfc__feed_socket_close(&task->broker);
+		task_retry_later(task);
+	}
+}
+
+static void task_retry(struct tfc__timer *timer)
+{
+	task_dial(tfc__container_of(timer, struct feed_task, retry));
+}
+
+/* ---- the job */
+
+static struct feed_task *find_task(const tfc_feed_producer *producer, const char *type,
+				   uint32_t index)
+{
+	char name[TFC__FEED_TASK_SIZE];
+	snprintf(name, sizeof(name), "%s/%u", type, index);
+	TFC__LIST_EACH (link, &producer->tasks) {
+		struct feed_task *task = tfc__container_of(link, struct feed_task, link);
+		if (!strcmp(task->name, name))
+			return task;
+	}
+	return NULL;
+}
+
+static void task_has_ended(struct feed_task *task)
+{
+	task->is_running = false;
+	task->unreached_since = 0;
+	tfc__timer_cancel(&task->retry);
+	tfc__feed_socket_close(&task->broker);
+	if (task->stream)
+		task_lose_stream(task);
+}
+
+static void task_changed(struct feed_task *task, const tfc_event *event)
+{
+	bool is_running = event->task_state == TFC_TASK_RUNNING ||
+			  event->task_state == TFC_TASK_READY;
+	if (event->attempt < task->attempt)
+		return;
+	if (event->attempt > task->attempt || !is_running)
+		task_has_ended(task);
+	task->attempt = event->attempt;
+	if (!is_running)
+		return;
+	snprintf(task->node, sizeof(task->node), "%s", event->node);
+	task->is_running = true;
+	task_dial(task);
+}
+
+static void job_event(void *user, const tfc_event *event)
+{
+	tfc_feed_producer *producer = user;
+	tfc_error error = TFC_ERROR_INIT;
+	struct feed_task *task;
+	if (event->kind == TFC_EVENT_TASK) {
+		task = find_task(producer, event->task_type, event->task_index);
+		/* an event without a change of state has a text alone */
+		if (task && event->task_state)
+			task_changed(task, event);
+	} else if (event->kind == TFC_EVENT_END) {
+		tfc__fail(&error, TFC_ELOST, "feed", 0,
+			  "job %s has ended (%s) before its tasks had consumed all that was fed",
+			  producer->job, tfc_job_state_name(event->job_state));
+		tfc__feed_producer_fail(producer, &error);
+	} else if (event->kind == TFC_EVENT_LOST) {
+		tfc__fail(&error, event->error_code ? event->error_code : TFC_ELOST, "feed", 0,
+			  "cannot follow job %s: %s", producer->job, event->text);
+		tfc__feed_producer_fail(producer, &error);
+	}
+}
+
+static int add_task(tfc_feed_producer *producer, const char *name)
+{
+	struct feed_task *task = calloc(1, sizeof(*task));
+	if (!task)
+		return TFC_ENOMEM;
+	task->producer = producer;
+	snprintf(task->name, sizeof(task->name), "%s", name);
+	tfc__timer_init(&task->retry, producer->ctx, task_retry);
+	tfc__list_append(&producer->tasks, &task->link);
+	return TFC_OK;
+}
+
+static int add_tasks(tfc_feed_producer *producer, const tfc_job_info *info, tfc_error *error)
+{
+	bool has_ps = false;
+	for (uint32_t i = 0; i < info->described_tasks; i++) {
+		const tfc_job_task *one = tfc_job_info_task(info, i);
+		char name[TFC__FEED_TASK_SIZE];
+		snprintf(name, sizeof(name), "%s/%u", one->task_type, one->task_index);
+		bool trains = !strcmp(one->task_type, "chief") || !strcmp(one->task_type, "worker");
+		has_ps |= !strcmp(one->task_type, "ps");
+		if (producer->only_task[0] ? strcmp(name, producer->only_task) != 0 : !trains)
+			continue;
+		if (add_task(producer, name) < 0)
+			return tfc__fail_nomem(error, "feed");
+	}
+	if (tfc__list_is_empty(&producer->tasks))
+		return tfc__fail(error, TFC_ENOENT, "feed", 0, "job %s has no task %s", info->job,
+				 producer->only_task[0] ? producer->only_task : "that trains");
+	if (has_ps && !producer->only_task[0])
+		return tfc__fail(
+			error, TFC_ENOTSUP, "feed", 0,
+			"job %s has parameter servers, whose workers run TensorFlow's server and "
+			"cannot read a feed; let the chief read it (task \"chief/0\"), or read "
+			"files with tf.data",
+			info->job);
+	return TFC_OK;
+}
+
+static void job_described(void *user, const tfc_reply *reply)
+{
+	tfc_feed_producer *producer = user;
+	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
+	tfc_error error = TFC_ERROR_INIT;
+	producer->describing = NULL;
+	options.skip_output = 1;
+	int code = reply->code;
+	if (code < 0) {
+		error = *reply->error;
+	} else {
+		snprintf(producer->job, sizeof(producer->job), "%s", reply->job->job);
+		code = add_tasks(producer, reply->job, &error);
+	}
+	if (code == TFC_OK) {
+		code = tfc_gateway_subscribe(producer->gateway, producer->job, &options, job_event,
+					     producer, &producer->sub);
+		if (code < 0)
+			error = *tfc__ctx_error(producer->ctx);
+	}
+	if (code < 0) {
+		tfc__feed_producer_fail(producer, &error);
+		return;
+	}
+	tfc_feed_event event = {.kind = TFC_FEED_EVENT_OPEN};
+	producer->is_open = true;
+	if (tfc__feed_producer_report(producer, &event))
+		tfc__feed_producer_check_end(producer);
+}
+
+int tfc__feed_tasks_open(tfc_feed_producer *producer, const char *job)
+{
+	return tfc_gateway_describe(producer->gateway, job, NULL, job_described, producer,
+				    &producer->describing);
+}
+
+void tfc__feed_tasks_close(tfc_feed_producer *producer)
+{
+	tfc_sub_close(producer->sub);
+	producer->sub = NULL;
+	if (producer->describing)
+		tfc__request_abandon(producer->describing);
+	producer->describing = NULL;
+	TFC__LIST_EACH (link, &producer->tasks) {
+		struct feed_task *task = tfc__container_of(link, struct feed_task, link);
+		tfc__list_remove(&task->link);
+		tfc__timer_cancel(&task->retry);
+		tfc__feed_socket_close(&task->broker);
+		tfc__feed_stream_close(task->stream);
+		free(task);
+	}
+}
