@@ -9,7 +9,8 @@ as ctypes lays them out. Names and types of the module:
 
 - `enum tfc_job_state` is the IntEnum `JobState`. Its members lose the words that they share with the name of the
   enum: TFC_JOB_RUNNING is `JobState.RUNNING`.
-- `tfc_event` is a ctypes.Structure with annotated fields. A struct without a definition is a handle: c_void_p.
+- `tfc_event` is a ctypes.Structure with annotated fields. A struct without a definition is a handle: c_void_p. So is
+  a pointer to a struct that is declared by its tag.
 - A typedef of a function is a ctypes.CFUNCTYPE with the name of the typedef.
 - Integer macros and the members of unnamed enums are constants with their names.
 - `const char *` is c_char_p. `char *` is c_void_p, because the caller frees it, and so is `const char *data`, because
@@ -86,6 +87,7 @@ class Module:
         self.text: list[str] = []
         self.functions: list[str] = []
         self.structs: set[str] = set()
+        self.tags: set[str] = set()  # structs without a typedef
         self.callbacks: set[str] = set()
         self.constants = dict(LIMITS)  # by C name
         for node in declarations.ext:
@@ -100,6 +102,9 @@ class Module:
             case c_ast.Decl(type=c_ast.FuncDecl() as function):
                 self.add_function(node.name, function)
             case c_ast.Typedef(name=name, type=c_ast.TypeDecl(type=c_ast.Struct(decls=fields))) if fields:
+                self.add_struct(name, fields)
+            case c_ast.Decl(type=c_ast.Struct(name=name, decls=fields)) if fields:
+                self.tags.add(name)
                 self.add_struct(name, fields)
             case c_ast.Typedef(name=name, type=c_ast.PtrDecl(type=c_ast.FuncDecl() as function)):
                 self.text.append(f"{name} = {self.callback(function)}\n")
@@ -172,6 +177,8 @@ class Module:
             case c_ast.PtrDecl(type=c_ast.TypeDecl(type=c_ast.IdentifierType(names=[word]))):
                 is_known = word in self.structs | BASE.keys()
                 return f"ctypes.POINTER({self.type(node.type)})" if is_known else "ctypes.c_void_p"
+            case c_ast.PtrDecl(type=c_ast.TypeDecl(type=c_ast.Struct())):  # by its tag: perhaps within itself
+                return "ctypes.c_void_p"
             case c_ast.PtrDecl():
                 return f"ctypes.POINTER({self.type(node.type)})"
         sys.exit(f"generate_abi.py: {node.coord}: cannot translate this type")
@@ -236,6 +243,7 @@ class Module:
         claims = [(name, value) for name, value in self.constants.items()]
         for name in sorted(self.structs):
             struct = module[name]
+            name = f"struct {name}" if name in self.tags else name
             claims.append((f"sizeof({name})", ctypes.sizeof(struct)))
             for field, _ in struct._fields_:
                 place = getattr(struct, field)
