@@ -134,6 +134,11 @@ TFC_API uint64_t tfc_feed_batch_partition(const tfc_feed_batch *batch);
 TFC_API uint64_t tfc_feed_batch_offset(const tfc_feed_batch *batch);
 /** 1 if the last row is the last one of its partition, else 0. Thread: any. */
 TFC_API int tfc_feed_batch_is_last(const tfc_feed_batch *batch);
+/** The bytes that the batch occupies of its sender's window. Thread: any. */
+TFC_API uint64_t tfc_feed_batch_bytes(const tfc_feed_batch *batch);
+/** The bytes of its sender's window: a consumer that keeps batches of so many bytes gets no more. 0
+ * of the end of a partition. Thread: any. */
+TFC_API uint64_t tfc_feed_batch_window_bytes(const tfc_feed_batch *batch);
 /** The number of columns. Thread: any. */
 TFC_API uint32_t tfc_feed_batch_column_count(const tfc_feed_batch *batch);
 

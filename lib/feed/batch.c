@@ -130,6 +130,16 @@ int tfc_feed_batch_is_last(const tfc_feed_batch *batch)
 	return batch && batch->is_last;
 }
 
+uint64_t tfc_feed_batch_bytes(const tfc_feed_batch *batch)
+{
+	return batch ? batch->bytes : 0;
+}
+
+uint64_t tfc_feed_batch_window_bytes(const tfc_feed_batch *batch)
+{
+	return batch && batch->mapping ? tfc__feed_mapping_size(batch->mapping) : 0;
+}
+
 uint32_t tfc_feed_batch_column_count(const tfc_feed_batch *batch)
 {
 	return batch && batch->schema ? batch->schema->schema.column_count : 0;

@@ -146,7 +146,7 @@ static void guest_down(void *user, const tfc_error *why)
 	guest_close(user);
 }
 
-static const struct tfc__feed_socket_ops guest_ops = {guest_message, guest_down};
+static const struct tfc__feed_socket_ops guest_ops = {guest_message, guest_down, NULL};
 
 static bool is_user_allowed(const struct tfc__feed_broker *broker, int fd)
 {

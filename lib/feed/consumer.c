@@ -478,7 +478,7 @@ static void node_down(void *user, const tfc_error *why)
 	consumer_fail(consumer, &error);
 }
 
-static const struct tfc__feed_socket_ops node_ops = {node_message, node_down};
+static const struct tfc__feed_socket_ops node_ops = {node_message, node_down, NULL};
 
 static int consumer_register(tfc_feed_consumer *consumer, const char *address, uint32_t attempt)
 {
@@ -614,11 +614,6 @@ int tfc_feed_consumer_next(tfc_feed_consumer *consumer, tfc_feed_batch **ret_bat
 	int code = consumer_enter(consumer);
 	if (code < 0)
 		return code;
-	TFC__LIST_EACH (link, &consumer->sources) {
-		struct feed_source *source = tfc__container_of(link, struct feed_source, link);
-		if (source->stream)
-			tfc__feed_stream_flush(source->stream);
-	}
 	if (!tfc__list_is_empty(&consumer->ready)) {
 		tfc_feed_batch *batch = tfc__container_of(consumer->ready.next, tfc_feed_batch,
 							  link);
@@ -655,7 +650,8 @@ int tfc_feed_consumer_done(tfc_feed_consumer *consumer, uint64_t partition, uint
 	if (code < 0)
 		return code;
 	struct feed_part *part = tfc__feed_table_find(&consumer->parts, partition);
-	if (consumer->is_terminated)
+	bool is_done = !part && tfc__map_get(&consumer->done, partition, 1) == 0;
+	if (consumer->is_terminated || is_done)
 		return TFC_OK;
 	if (!part || rows > part->received || rows < part->done)
 		return tfc__ctx_fail(consumer->ctx, TFC_EINVAL, "feed", 0,

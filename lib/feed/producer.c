@@ -503,22 +503,34 @@ void tfc_feed_producer_close(tfc_feed_producer *producer)
 
 /* ---- putting */
 
-/* The task for a new partition. Training: the one that was given the fewest rows, so that all take
- * about as many steps. With results: the one with the fewest rows to do. */
+static bool are_in_step(const tfc_feed_producer *producer)
+{
+	TFC__LIST_EACH (link, &producer->tasks)
+		if (tfc__container_of(link, struct feed_task, link)->is_in_step)
+			return true;
+	return false;
+}
+
+/*
+ * The task for a new partition. Training: the one that was given the fewest rows, so that all take
+ * about as many steps; tasks in step wait for those that do not read yet. With results: the one with
+ * the fewest rows to do. NULL: none reads.
+ */
 static struct feed_task *choose_task(const tfc_feed_producer *producer)
 {
 	struct feed_task *best = NULL;
+	bool waits = are_in_step(producer);
 	TFC__LIST_EACH (link, &producer->tasks) {
 		struct feed_task *task = tfc__container_of(link, struct feed_task, link);
-		if (!task->is_welcome || task->is_terminated || task->is_end_sent)
+		if (task->is_terminated || task->is_end_sent || (!task->is_welcome && !waits))
 			continue;
-		bool is_better = !best ||
-				 (producer->wants_results ? task->rows_open < best->rows_open
-							  : task->rows_put < best->rows_put);
+		bool is_better = !best || (producer->wants_results ?
+						   task->rows_open < best->rows_open :
+						   task->rows_put < best->rows_put);
 		if (is_better)
 			best = task;
 	}
-	return best;
+	return best && best->is_welcome ? best : NULL;
 }
 
 static int partition_get(tfc_feed_producer *producer, uint64_t number,

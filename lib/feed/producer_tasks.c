@@ -105,7 +105,7 @@ static void broker_down(void *user, const tfc_error *why)
 		task_retry_later(task);
 }
 
-static const struct tfc__feed_socket_ops broker_ops = {broker_message, broker_down};
+static const struct tfc__feed_socket_ops broker_ops = {broker_message, broker_down, NULL};
 
 /* Nobody listens: the node has just ended, and its job's events will say so, or it is on another
  * machine. */

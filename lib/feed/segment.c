@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -138,6 +139,7 @@ struct tfc__feed_mapping {
 	pid_t owner;
 	pthread_mutex_t mutex; /* of the following */
 	int socket;            /* -1: the connection is closed */
+	int wake;
 	struct tfc__link unsent;
 };
 
@@ -169,7 +171,7 @@ int tfc__feed_mapping_open(int fd, uint64_t size, tfc_error *error,
 	mapping->base = base;
 	mapping->size = size;
 	mapping->owner = getpid();
-	mapping->socket = -1;
+	mapping->socket = mapping->wake = -1;
 	pthread_mutex_init(&mapping->mutex, NULL);
 	tfc__list_init(&mapping->unsent);
 	*ret_mapping = mapping;
@@ -206,30 +208,31 @@ static bool mapping_send(int socket, uint32_t block)
 	return !is_later;
 }
 
-static void mapping_flush_locked(struct tfc__feed_mapping *mapping)
+static bool mapping_flush_locked(struct tfc__feed_mapping *mapping)
 {
 	TFC__LIST_EACH (link, &mapping->unsent) {
 		struct tfc__feed_held *held = tfc__container_of(link, struct tfc__feed_held, link);
 		if (mapping->socket >= 0 && !mapping_send(mapping->socket, held->block))
-			return;
+			return false;
 		tfc__list_remove(link);
 		held->free(held);
 	}
+	return true;
 }
 
-void tfc__feed_mapping_flush(struct tfc__feed_mapping *mapping)
+bool tfc__feed_mapping_flush(struct tfc__feed_mapping *mapping)
 {
-	if (!mapping)
-		return;
 	pthread_mutex_lock(&mapping->mutex);
-	mapping_flush_locked(mapping);
+	bool is_empty = mapping_flush_locked(mapping);
 	pthread_mutex_unlock(&mapping->mutex);
+	return is_empty;
 }
 
-void tfc__feed_mapping_set_socket(struct tfc__feed_mapping *mapping, int socket)
+void tfc__feed_mapping_set_socket(struct tfc__feed_mapping *mapping, int socket, int wake)
 {
 	pthread_mutex_lock(&mapping->mutex);
 	mapping->socket = socket;
+	mapping->wake = wake;
 	mapping_flush_locked(mapping);
 	pthread_mutex_unlock(&mapping->mutex);
 }
@@ -238,7 +241,8 @@ void tfc__feed_mapping_return(struct tfc__feed_mapping *mapping, struct tfc__fee
 {
 	pthread_mutex_lock(&mapping->mutex);
 	tfc__list_append(&mapping->unsent, &held->link);
-	mapping_flush_locked(mapping);
+	if (!mapping_flush_locked(mapping))
+		eventfd_write(mapping->wake, 1);
 	pthread_mutex_unlock(&mapping->mutex);
 }
 

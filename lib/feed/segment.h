@@ -60,8 +60,9 @@ int tfc__feed_mapping_open(int fd, uint64_t size, tfc_error *error,
 			   struct tfc__feed_mapping **ret_mapping);
 const uint8_t *tfc__feed_mapping_base(const struct tfc__feed_mapping *mapping);
 uint64_t tfc__feed_mapping_size(const struct tfc__feed_mapping *mapping);
-/* `socket` gets RELEASE messages, until it is -1. */
-void tfc__feed_mapping_set_socket(struct tfc__feed_mapping *mapping, int socket);
+/* `socket` gets RELEASE messages, until it is -1. `wake`, an eventfd, is written when the kernel
+ * has no room for one: call tfc__feed_mapping_flush when there is room. */
+void tfc__feed_mapping_set_socket(struct tfc__feed_mapping *mapping, int socket, int wake);
 /* Part of each batch. */
 struct tfc__feed_held {
 	struct tfc__link link;
@@ -72,7 +73,8 @@ void tfc__feed_mapping_keep(struct tfc__feed_mapping *mapping);
 /* Returns the block to its sender, at once if the kernel has room for the message, else in a later
  * flush. `held` is freed. Thread: any. */
 void tfc__feed_mapping_return(struct tfc__feed_mapping *mapping, struct tfc__feed_held *held);
-void tfc__feed_mapping_flush(struct tfc__feed_mapping *mapping);
+/* Returns whether all was sent. */
+bool tfc__feed_mapping_flush(struct tfc__feed_mapping *mapping);
 void tfc__feed_mapping_release(struct tfc__feed_mapping *mapping);
 bool tfc__feed_mapping_is_forked(const struct tfc__feed_mapping *mapping);
 

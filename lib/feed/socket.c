@@ -49,7 +49,19 @@ static void feed_socket_flush(struct tfc__feed_socket *sock)
 			return;
 		feed_socket_free_unsent(unsent);
 	}
-	tfc__io_set(&sock->io, EPOLLIN);
+}
+
+static void feed_socket_watch(struct tfc__feed_socket *sock)
+{
+	bool is_full = sock->awaits_room || !tfc__list_is_empty(&sock->queue);
+	if (sock->io.ctx)
+		tfc__io_set(&sock->io, is_full ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+void tfc__feed_socket_await_room(struct tfc__feed_socket *sock)
+{
+	sock->awaits_room = true;
+	feed_socket_watch(sock);
 }
 
 static int feed_socket_queue(struct tfc__feed_socket *sock, struct tfc__buf *data, int fd)
@@ -64,9 +76,8 @@ static int feed_socket_queue(struct tfc__feed_socket *sock, struct tfc__buf *dat
 	}
 	unsent->data = *data;
 	*data = (struct tfc__buf){0};
-	if (tfc__list_is_empty(&sock->queue))
-		tfc__io_set(&sock->io, EPOLLIN | EPOLLOUT);
 	tfc__list_append(&sock->queue, &unsent->link);
+	feed_socket_watch(sock);
 	return TFC_OK;
 }
 
@@ -130,8 +141,14 @@ static bool feed_socket_read(struct tfc__feed_socket *sock)
 static void feed_socket_event(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__feed_socket *sock = tfc__container_of(io, struct tfc__feed_socket, io);
-	if (events & EPOLLOUT)
+	if (events & EPOLLOUT) {
 		feed_socket_flush(sock);
+		if (sock->awaits_room && tfc__list_is_empty(&sock->queue)) {
+			sock->awaits_room = false;
+			sock->ops->room(sock->user);
+		}
+		feed_socket_watch(sock);
+	}
 	for (int i = 0; i < READS_MAX && feed_socket_read(sock); i++)
 		;
 }

@@ -13,6 +13,8 @@ struct tfc__feed_socket_ops {
 	void (*message)(void *user, const struct tfc__feed_message *message, int fd);
 	/* The other end has closed or sent what is no message. Nothing follows. */
 	void (*down)(void *user, const tfc_error *why);
+	/* The kernel has room again, after tfc__feed_socket_await_room. May be NULL. */
+	void (*room)(void *user);
 };
 
 /* Zeroed: closed. */
@@ -25,6 +27,7 @@ struct tfc__feed_socket {
 	void *user;
 	uint8_t *received; /* TFC__FEED_MESSAGE_MAX bytes */
 	bool *is_closed;   /* while a callback runs: set by close */
+	bool awaits_room;
 };
 
 /* Acquires `fd`, also on failure. TFC_OK, TFC_ENOMEM, TFC_ESYS. */
@@ -35,6 +38,8 @@ int tfc__feed_socket_open(struct tfc__feed_socket *sock, tfc_ctx *ctx, int fd,
  */
 int tfc__feed_socket_send(struct tfc__feed_socket *sock, const struct tfc__feed_message *message,
 			  int fd);
+/* `room` is called once. */
+void tfc__feed_socket_await_room(struct tfc__feed_socket *sock);
 void tfc__feed_socket_close(struct tfc__feed_socket *sock); /* a no-op when closed */
 
 /* Connects to the abstract address "@NAME" of a node: TFC_EUNREACH, TFC_EACCES (its server is

@@ -1,7 +1,10 @@
 #include "feed/stream.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 struct tfc__feed_stream {
@@ -20,6 +23,8 @@ struct tfc__feed_stream {
 
 	/* receiving */
 	struct tfc__feed_mapping *mapping;
+	struct tfc__noted_fd wake; /* releases wait for room in the kernel; -1: no mapping */
+	struct tfc__io waking;
 	struct tfc__feed_shared_schema *received;
 };
 
@@ -43,6 +48,31 @@ static int stream_receive_schema(struct tfc__feed_stream *stream,
 	return TFC_OK;
 }
 
+static void stream_flush(void *user)
+{
+	struct tfc__feed_stream *stream = user;
+	if (stream->mapping && !tfc__feed_mapping_flush(stream->mapping))
+		tfc__feed_socket_await_room(&stream->socket);
+}
+
+static void stream_woken(struct tfc__io *io, uint32_t events)
+{
+	struct tfc__feed_stream *stream = tfc__container_of(io, struct tfc__feed_stream, waking);
+	eventfd_t count;
+	(void)events;
+	eventfd_read(stream->wake.fd, &count);
+	stream_flush(stream);
+}
+
+static int stream_open_wake(struct tfc__feed_stream *stream, tfc_error *error)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (fd < 0)
+		return tfc__fail_errno(error, "feed", errno, "cannot make an eventfd");
+	tfc__fd_note(stream->socket.ctx, &stream->wake, fd);
+	return tfc__io_open(&stream->waking, stream->socket.ctx, fd, EPOLLIN, stream_woken);
+}
+
 static int stream_receive_segment(struct tfc__feed_stream *stream,
 				  const struct tfc__feed_message *message, int fd, tfc_error *error)
 {
@@ -53,8 +83,9 @@ static int stream_receive_segment(struct tfc__feed_stream *stream,
 				 "the other end of the feed has sent its memory twice, or none");
 	}
 	int code = tfc__feed_mapping_open(fd, message->window, error, &stream->mapping);
-	if (code == TFC_OK)
-		tfc__feed_mapping_set_socket(stream->mapping, stream->socket.fd.fd);
+	if (code == TFC_OK && (code = stream_open_wake(stream, error)) == TFC_OK)
+		tfc__feed_mapping_set_socket(stream->mapping, stream->socket.fd.fd,
+					     stream->wake.fd);
 	return code;
 }
 
@@ -152,7 +183,8 @@ static void stream_down(void *user, const tfc_error *why)
 		stream_fail(stream, why);
 }
 
-static const struct tfc__feed_socket_ops stream_socket_ops = {stream_message, stream_down};
+static const struct tfc__feed_socket_ops stream_socket_ops = {stream_message, stream_down,
+							      stream_flush};
 
 int tfc__feed_stream_open(tfc_ctx *ctx, int fd, const struct tfc__feed_stream_ops *ops, void *user,
 			  tfc_error *error, struct tfc__feed_stream **ret_stream)
@@ -165,6 +197,7 @@ int tfc__feed_stream_open(tfc_ctx *ctx, int fd, const struct tfc__feed_stream_op
 	stream->ops = ops;
 	stream->user = user;
 	stream->segment.fd = -1;
+	stream->wake.fd = -1;
 	int code = tfc__feed_socket_open(&stream->socket, ctx, fd, &stream_socket_ops, stream,
 					 error);
 	if (code < 0) {
@@ -180,8 +213,10 @@ void tfc__feed_stream_close(struct tfc__feed_stream *stream)
 	if (!stream)
 		return;
 	if (stream->mapping)
-		tfc__feed_mapping_set_socket(stream->mapping, -1);
+		tfc__feed_mapping_set_socket(stream->mapping, -1, -1);
 	tfc__feed_mapping_release(stream->mapping);
+	tfc__io_close(&stream->waking);
+	tfc__fd_close(&stream->wake);
 	tfc__feed_socket_close(&stream->socket);
 	tfc__feed_segment_close(&stream->segment);
 	tfc__feed_shared_schema_release(stream->schema);
@@ -347,9 +382,4 @@ uint32_t tfc__feed_stream_blocks(const struct tfc__feed_stream *stream)
 bool tfc__feed_stream_has_room(const struct tfc__feed_stream *stream)
 {
 	return !stream->wants_room;
-}
-
-void tfc__feed_stream_flush(struct tfc__feed_stream *stream)
-{
-	tfc__feed_mapping_flush(stream->mapping);
 }

@@ -56,7 +56,5 @@ int tfc__feed_stream_put(struct tfc__feed_stream *stream, uint64_t partition, ui
 uint32_t tfc__feed_stream_blocks(const struct tfc__feed_stream *stream);
 /* Whether a put of some rows could succeed now. */
 bool tfc__feed_stream_has_room(const struct tfc__feed_stream *stream);
-/* Sends the releases that the kernel had no room for. */
-void tfc__feed_stream_flush(struct tfc__feed_stream *stream);
 
 #endif

@@ -25,17 +25,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import TFCluster, TFNode, TFParallel
     from ._abi import Err
+    from ._producer import Partitions
     from ._run import attach, run
     from ._task_context import TaskContext, context
     from .client import Client, connect, local
     from .errors import (AccessError, ConnectionLostError, DeadlineError, Error, InvalidError, JobError, JobStoppedError,
                          NotFoundError, TaskFailed)
     from .job import Job, Task
+    from .map_batches import map_batches
     from .resolver import ClusterResolver
     from .types import AttemptEnd, Event, JobInfo, Member, RestartPolicy, TaskInfo
 
 _HOMES = {
+    "_producer": ("Partitions",),
     "_run": ("run", "attach"),
+    "map_batches": ("map_batches",),
     "client": ("Client", "connect", "local"),
     "job": ("Job", "Task"),
     "errors": ("AccessError", "ConnectionLostError", "DeadlineError", "Error", "InvalidError", "JobError",
@@ -51,8 +55,8 @@ _MODULES = ("TFCluster", "TFNode", "TFParallel")
 __all__ = [  # noqa: F822 (defined by __getattr__)
     "AccessError", "AttemptEnd", "Client", "ClusterResolver", "ConnectionLostError", "DeadlineError", "Err", "Error",
     "Event", "InvalidError", "Job", "JobError", "JobInfo", "JobStoppedError", "Member", "NotFoundError",
-    "RestartPolicy", "TFCluster", "TFNode", "TFParallel", "Task", "TaskContext", "TaskFailed", "TaskInfo", "attach",
-    "connect", "context", "local", "run",
+    "Partitions", "RestartPolicy", "TFCluster", "TFNode", "TFParallel", "Task", "TaskContext", "TaskFailed", "TaskInfo", "attach",
+    "connect", "context", "local", "map_batches", "run",
 ]
 
 

@@ -17,7 +17,8 @@ _NATIVE = pathlib.Path(__file__).with_name("_native")  # in a wheel, the library
 def load() -> ctypes.CDLL:
     """The library, with the types of all its functions.
 
-    It is the first of: the wheel's own; the file that TFCLUSTER_LIBRARY names; the one that the system's loader finds.
+    It is the first of: the wheel's own; the file that TFCLUSTER_LIBRARY names; in a task, the one of its node, which
+    TFC_LIBRARY names; the one that the system's loader finds.
     Raises ImportError when it cannot be loaded, or is too old for this package.
     """
     path = _path()
@@ -45,7 +46,7 @@ def _is_bundled() -> bool:
 def _path() -> str:
     if _is_bundled():
         return str(_NATIVE / _NAME)
-    return os.environ.get("TFCLUSTER_LIBRARY") or _NAME
+    return os.environ.get("TFCLUSTER_LIBRARY") or os.environ.get("TFC_LIBRARY") or _NAME
 
 
 def _check_version(library: ctypes.CDLL, path: str) -> None:

@@ -13,6 +13,7 @@ from . import _bundle, _reports
 
 if TYPE_CHECKING:
     from .checkpoints import Checkpoints
+    from .feed import Feed
 
 # A variable that the library sets for the ranks of a framework, and where it puts rank and world size.
 _RANK_VARIABLES = (
@@ -156,6 +157,18 @@ class TaskContext:
         from .checkpoints import Checkpoints
 
         return Checkpoints(self, directory, keep, objects)
+
+    def feed(self, queue: str = "train", *, window: int = 0) -> Feed:
+        """The rows that the driver feeds to a queue of this task with `Job.feed`.
+
+            for batch in ctx.feed("train").batches(64):
+                ...                              # {"x": array, "y": array}
+
+        `window` limits the bytes that are on their way from each producer.
+        """
+        from .feed import Feed
+
+        return Feed(self, queue, window)
 
     def report(self, values: Mapping[str, Any], step: int | None = None) -> None:
         """Reports metrics to whoever follows the job: {"loss": 0.3}. It is also a sign of progress, which

@@ -23,6 +23,7 @@ from .errors import DeadlineError, Error, JobError, JobStoppedError, TaskFailed
 from .types import Event, JobInfo, TaskInfo
 
 if TYPE_CHECKING:
+    from ._producer import Producer
     from .client import Client
 
 LINE_MAX = 1 << 20  # characters of one line of `logs`; a longer one becomes several
@@ -68,6 +69,23 @@ class Job:
         self._inbox = Inbox()
         self._subscription: Subscription | None = None
         self._bundle: _bundle.Directory | None = None  # until a node in this process has its own copy
+
+    # ---- data
+
+    def feed(self, queue: str = "train", *, task: str | None = None, window: int = 0, partition_rows: int | None = None,
+             producer: str = "0", producers: int = 1) -> Producer:
+        """Feeds a queue of the tasks that train, or of one `task` such as "evaluator/0":
+
+            with job.feed("train") as feed:
+                feed.put(table, epochs=3)
+
+        The tasks read it with `ctx.feed("train")`. Leaving the block ends the feed, and waits until all rows are
+        consumed. `window` is how many bytes may be on their way to each task (64 MiB). Several programs may feed a
+        queue: each has a `producer` name of its own, and `producers` is their number.
+        """
+        from ._producer import Producer
+        return Producer(self, queue, task=task, window=window, partition_rows=partition_rows, producer=producer,
+                        producers=producers)
 
     # ---- how a job begins
 

@@ -1,0 +1,495 @@
+"""The task's end of a feed: `ctx.feed("train")`, and TensorFlowOnSpark's DataFeed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from . import _abi, _bundle, _columns, _context
+from .errors import Error, InvalidError
+
+if TYPE_CHECKING:
+    from ._task_context import TaskContext
+
+_AGAIN = int(_abi.Err.EAGAIN)
+_PREFETCHED = 8  # batches that tf.data may hold and that were not trained
+
+Batch = dict[str, Any]
+
+
+class _Rows:
+    """Rows that have arrived: columns, and where in their partition they are."""
+
+    __slots__ = ("begin", "columns", "is_end", "offset", "partition", "rows")
+
+    def __init__(self, columns: Batch, partition: int, offset: int, rows: int, is_end: bool) -> None:
+        self.columns = columns
+        self.partition = partition
+        self.offset = offset
+        self.rows = rows
+        self.begin = 0  # rows that were taken already
+        self.is_end = is_end  # of its partition; it has no rows then
+
+
+def _invalid(text: str) -> InvalidError:
+    return InvalidError(text, int(_abi.Err.EINVAL), "feed")
+
+
+class Feed:
+    """A queue of this task. It is read once, by `batches`, `dataset` or a `DataFeed`.
+
+    Rows count as consumed when the batch after theirs is asked for. What was not consumed when the task dies is fed
+    again, to its next attempt or to another task.
+    """
+
+    def __init__(self, task: TaskContext, queue: str = "train", window: int = 0) -> None:
+        self._task = task
+        self._queue = queue
+        self._window = window
+        self._context: _context.Context | None = None
+        self._handle = ctypes.c_void_p()
+        self._number = 0
+        self._is_ready = True
+        self._failure: Error | None = None
+        self._is_ended = False
+        self._arrived: deque[_Rows] = deque()
+        self._marks: deque[tuple[int, int, int]] = deque()  # partition, rows in all, and after how many rows of the queue
+        self._kept = _columns.Kept()
+        self._taken = 0  # rows of the queue that were handed out
+
+    # ---- the library
+
+    def _open(self, multiple: int = 1, is_in_step: bool = False) -> None:
+        if self._context is not None:
+            raise InvalidError(f'queue "{self._queue}": it is being read already', int(_abi.Err.EINVAL), "feed")
+        address = os.environ.get("TFC_FEED")
+        if not address:
+            raise InvalidError("ctx.feed() needs a task that a node has started; TFC_FEED is not set",
+                               int(_abi.Err.EINVAL), "feed")
+        context = _context.Context()
+        options = _abi.tfc_feed_consumer_options()
+        self._number = _context.register(self)
+        try:
+            with context.locked() as library:
+                library.tfc_feed_consumer_options_init(ctypes.byref(options), ctypes.sizeof(options))
+                options.address, options.task = address.encode(), self._task.name.encode()
+                options.queue, options.attempt = self._queue.encode(), self._task.attempt
+                options.window_bytes, options.rows_multiple = self._window, multiple
+                options.is_in_step = int(is_in_step)
+                context.check(library.tfc_feed_consumer_open(context.pointer, ctypes.byref(options), _on_event,
+                                                             self._number, ctypes.byref(self._handle)))
+        except BaseException:
+            _context.forget(self._number)
+            context.close()
+            raise
+        self._context = context
+
+    def _receive(self, event: Any) -> None:
+        self._is_ready = True
+        if event.kind == _abi.FeedEventKind.END:
+            self._failure = _context.error_of(event.error, event.code)
+
+    def _locked(self) -> Any:
+        if self._context is None:
+            raise _invalid(f'queue "{self._queue}" is closed')
+        return self._context.locked()
+
+    def _fetch(self) -> bool:
+        """Takes a batch that has arrived. False: there is none now, or the queue has ended."""
+        assert self._context is not None
+        pointer = ctypes.c_void_p()
+        with self._context.locked() as library:
+            if self._is_ended:
+                return False
+            self._is_ready = False
+            code = library.tfc_feed_consumer_next(self._handle, ctypes.byref(pointer))
+            if code == 0:
+                self._is_ended = True
+                return False
+            if code == _AGAIN:
+                return False
+            self._context.check(code)
+            batch = pointer.value or 0
+            partition = library.tfc_feed_batch_partition(batch)
+            offset = library.tfc_feed_batch_offset(batch)
+            rows = library.tfc_feed_batch_rows(batch)
+            if library.tfc_feed_batch_is_last(batch):
+                library.tfc_feed_batch_release(batch)
+                self._arrived.append(_Rows({}, partition, offset, 0, True))
+            else:
+                self._arrived.append(_Rows(_columns.columns_of(library, batch, self._kept), partition, offset, rows, False))
+        return True
+
+    def _wait(self) -> None:
+        """Waits until something has arrived."""
+        assert self._context is not None
+        self._context.wait(lambda: self._is_ready)
+
+    def _next_rows(self) -> _Rows | None:
+        """The next rows, or the end of a partition; None at the end of the queue."""
+        while not self._arrived:
+            if not self._fetch():
+                if self._is_ended:
+                    return None
+                self._wait()
+        return self._arrived.popleft()
+
+    def _handed_out(self, rows: _Rows, count: int) -> None:
+        """Notes that `count` rows from rows.begin on, or the end of a partition, are being handed out."""
+        self._taken += count
+        rows.begin += count
+        if rows.is_end or rows.begin == rows.rows:
+            self._marks.append((rows.partition, rows.offset + rows.begin, self._taken))
+
+    def _consumed(self, until: int) -> None:
+        """Reports what was handed out before row `until` of the queue."""
+        if self._context is None or not self._marks or self._marks[0][2] > until:
+            return
+        latest: dict[int, int] = {}
+        while self._marks and self._marks[0][2] <= until:
+            partition, rows, _ = self._marks.popleft()
+            latest[partition] = rows
+        with self._context.locked() as library:
+            for partition, rows in latest.items():
+                self._context.check(library.tfc_feed_consumer_done(self._handle, partition, rows))
+        self._context.dispatch()
+
+    # ---- batches
+
+    def batches(self, batch_size: int | None = None) -> Iterator[Batch]:
+        """The rows in batches, each a dict of arrays by column. Without `batch_size`, as they arrive.
+
+        The arrays are read-only views of shared memory, which they occupy while they live; copy what you keep. A batch
+        of rows that arrived apart is a copy. The last batch may be shorter.
+        """
+        if batch_size is not None and batch_size < 1:
+            raise _invalid("batch_size: must be at least 1")
+        self._open(batch_size or 1)
+        try:
+            if batch_size is None:
+                while (rows := self._next_rows()) is not None:
+                    self._handed_out(rows, rows.rows)
+                    if not rows.is_end:
+                        columns, rows = rows.columns, None
+                        yield columns
+                        del columns
+                        self._consumed(self._taken)
+            else:
+                builder = _Builder(batch_size)
+                while (rows := self._next_rows()) is not None:
+                    while (batch := self._cut(builder, rows)) is not None:
+                        yield batch
+                        del batch
+                        self._consumed(self._taken - builder.rows)
+                if builder.rows:
+                    yield builder.take()
+            self._consumed(self._taken)
+            self._settle()
+        finally:
+            self.close()
+
+    def _cut(self, builder: _Builder, rows: _Rows) -> Batch | None:
+        """A full batch, if there are rows enough; else the rest of `rows` is kept in the builder."""
+        count = min(builder.wanted(), rows.rows - rows.begin)
+        if rows.is_end:
+            self._handed_out(rows, 0)
+        elif count:
+            builder.add(rows.columns, rows.begin, rows.begin + count)
+            self._handed_out(rows, count)
+        return None if builder.wanted() else builder.take()
+
+    def _settle(self) -> None:
+        """Lets what was reported go out before the connection closes."""
+        if self._context is not None:
+            self._context.dispatch()
+
+    # ---- steps that all tasks take together
+
+    def _is_in_step(self) -> bool:
+        settings = _bundle.settings()
+        is_mirrored = (settings.strategy or "multi_worker_mirrored") in ("multi_worker_mirrored", "auto")
+        return self._task.world_size > 1 and is_mirrored and "ps" not in self._task.cluster_spec
+
+    def _steps(self, batch_size: int, uneven: str) -> Iterator[Batch]:
+        """Batches of equal size, as many in each task that trains."""
+        is_in_step, is_padded = self._is_in_step(), uneven == "pad"
+        builder, ready, step = _Builder(batch_size), deque[Batch](), 0
+        made, is_complete, empty = 0, False, None
+        while True:
+            while not is_complete and self._is_more(len(ready)):
+                rows = self._arrived.popleft()
+                while (batch := self._cut(builder, rows)) is not None:
+                    ready.append(_with_mask(batch, batch_size) if is_padded else batch)
+                    made += 1
+            if self._is_ended and not self._arrived and not is_complete:
+                is_complete = True
+                if builder.rows and is_padded:
+                    ready.append(_with_mask(builder.take(), batch_size))
+                    made += 1
+            granted, is_final = self._report(made, is_complete, is_padded) if is_in_step else (made, is_complete)
+            if step < granted and (ready or is_complete):
+                batch = ready.popleft() if ready else empty
+                if batch is None:
+                    raise _invalid(f'queue "{self._queue}" got no rows, but other tasks did; feed at least one partition to '
+                                   "each task")
+                if empty is None:
+                    empty = {name: values * 0 if values.dtype.kind != "O" else values for name, values in batch.items()}
+                step += 1
+                yield batch
+                del batch
+                self._consumed(self._taken - builder.rows - (len(ready) + _PREFETCHED) * batch_size)
+            elif is_final:
+                return
+            else:
+                self._wait()
+
+    def _is_more(self, ready: int) -> bool:
+        """Whether there are rows to take: those that have arrived, as long as a few batches are made already."""
+        return bool(self._arrived) or (ready < 2 * _PREFETCHED and self._fetch())
+
+    def _report(self, steps: int, is_end: bool, is_padded: bool) -> tuple[int, bool]:
+        assert self._context is not None
+        granted, padded = ctypes.c_uint64(), ctypes.c_uint64()
+        with self._context.locked() as library:
+            if (steps, is_end) != getattr(self, "_reported", None):
+                self._reported = steps, is_end
+                self._context.check(library.tfc_feed_consumer_report(self._handle, steps, int(is_end)))
+            self._is_ready = False
+            code = library.tfc_feed_consumer_granted(self._handle, ctypes.byref(granted), ctypes.byref(padded))
+            self._context.check(code)
+        return (padded.value if is_padded else granted.value), code == 1
+
+    def dataset(self, batch_size: int, uneven: str = "pad") -> Any:
+        """A tf.data.Dataset of batches of `batch_size` rows, each a dict of tensors by column.
+
+        It is the dataset of one replica: it has AutoShardPolicy.OFF, and `batch_size` is that of each worker. Workers of a
+        mirrored job take the same number of steps. With "pad", a worker that has no more rows repeats steps with rows
+        whose column "mask" is 0 until all are done; multiply the loss of a row by its mask. With "drop", rows at the end
+        that not all workers have are dropped, and there is no mask.
+        """
+        if uneven not in ("pad", "drop"):
+            raise _invalid(f'uneven: must be "pad" or "drop", not {uneven!r}')
+        if batch_size < 1:
+            raise _invalid("batch_size: must be at least 1")
+        import tensorflow as tf
+
+        self._open(batch_size, self._is_in_step())
+        first = self._first_columns()
+        signature = {name: tf.TensorSpec((batch_size, *values.shape[1:]), _tf_type(tf, name, values))
+                     for name, values in first.items()}
+        if uneven == "pad":
+            if "mask" in signature:
+                raise _invalid('a column is named "mask", which is the name of the mask; rename it, or use uneven="drop"')
+            signature["mask"] = tf.TensorSpec((batch_size,), tf.float32)
+
+        def generate() -> Iterator[Batch]:
+            yield from self._steps(batch_size, uneven)
+            self._consumed(self._taken)
+            self._settle()
+
+        options = tf.data.Options()
+        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+        return tf.data.Dataset.from_generator(generate, output_signature=signature).with_options(options)
+
+    def _first_columns(self) -> Batch:
+        """The columns of the first rows, which stay to be read."""
+        skipped: list[_Rows] = []
+        while (rows := self._next_rows()) is not None:
+            skipped.append(rows)
+            if not rows.is_end:
+                break
+        self._arrived.extendleft(reversed(skipped))
+        if rows is None:
+            raise _invalid(f'queue "{self._queue}" has ended without a row')
+        return rows.columns
+
+    # ---- results
+
+    def _put_results(self, partition: int, offset: int, values: Any, rows: int) -> None:
+        """Returns results, one for each of `rows` rows of a partition from `offset` on."""
+        chunk = next(_columns.chunks_of(values)) if rows else None
+        count = chunk.rows if chunk is not None else 0
+        if count != rows:
+            raise _invalid(f"partition {partition}: {count} results for {rows} rows; return one result for each row")
+        at = 0
+        while chunk is not None and at < rows:
+            with self._locked() as library:
+                assert self._context is not None
+                self._is_ready = False
+                code, done = chunk.put(library, "tfc_feed_consumer_put_result" + (
+                    "s" if isinstance(chunk, _columns.ArrowChunk) else ""), self._handle, partition, offset + at, at, rows)
+                if code != _AGAIN:
+                    self._context.check(code)
+            if code == _AGAIN:
+                self._wait()
+            at += done
+
+    def terminate(self) -> None:
+        """Tells the producers that no more rows are needed. The rest of the queue is dropped."""
+        with self._locked() as library:
+            assert self._context is not None
+            self._context.check(library.tfc_feed_consumer_terminate(self._handle))
+        self._arrived.clear()
+        self._marks.clear()
+        self._is_ended = True
+        self._context.dispatch()
+
+    def close(self) -> None:
+        """Closes the queue. Arrays of its batches stay valid. Again: no-op."""
+        if self._context is None:
+            return
+        context, self._context = self._context, None
+        _context.forget(self._number)
+        self._arrived.clear()
+        with context.condition:
+            if context.pointer is not None:
+                context.library.tfc_feed_consumer_close(self._handle)
+        context.close()
+
+
+class _Builder:
+    """Rows for a batch."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._pieces: list[Batch] = []
+        self.rows = 0
+
+    def wanted(self) -> int:
+        return self._size - self.rows
+
+    def add(self, columns: Batch, begin: int, end: int) -> None:
+        piece = {name: values[begin:end] for name, values in columns.items()}
+        if end - begin < self._size:  # it will be joined with others: the window is free again
+            piece = {name: values.copy() for name, values in piece.items()}
+        self._pieces.append(piece)
+        self.rows += end - begin
+
+    def take(self) -> Batch:
+        import numpy as np
+
+        pieces, self._pieces, self.rows = self._pieces, [], 0
+        if len(pieces) == 1:
+            return pieces[0]
+        join = {name: np.ma.concatenate if any(isinstance(piece[name], np.ma.MaskedArray) for piece in pieces)
+                else np.concatenate for name in pieces[0]}
+        return {name: join[name]([piece[name] for piece in pieces]) for name in pieces[0]}
+
+
+def _with_mask(batch: Batch, size: int) -> Batch:
+    """The batch with its mask, filled up to `size` rows, whose mask is 0, with its first row."""
+    import numpy as np
+
+    rows = len(next(iter(batch.values())))
+    mask = np.zeros(size, np.float32)
+    mask[:rows] = 1
+    if rows < size:
+        batch = {name: np.concatenate([values, np.repeat(values[:1], size - rows, axis=0)])
+                 for name, values in batch.items()}
+    return {**batch, "mask": mask}
+
+
+def _tf_type(tf: Any, name: str, values: Any) -> Any:
+    if values.dtype.kind != "O":
+        return tf.as_dtype(values.dtype)
+    if len(values) and isinstance(values[0], (str, bytes)):
+        return tf.string
+    raise _invalid(f'column "{name}" has lists of different lengths, which a dataset of equal batches cannot have; use '
+                   "batches()")
+
+
+class DataFeed:
+    """TensorFlowOnSpark's DataFeed: rows in lists.
+
+    With `train_mode` False, a batch ends with its partition, and `batch_results` returns one result for each row.
+    `input_mapping`, a dict from columns to names of tensors, makes `next_batch` return a dict of lists.
+    """
+
+    def __init__(self, feed: Feed, train_mode: bool = True, input_mapping: Mapping[str, str] | None = None) -> None:
+        self._feed = feed
+        self._train_mode = train_mode
+        self._tensors = [input_mapping[column] for column in sorted(input_mapping)] if input_mapping else None
+        self._rows: _Rows | None = None
+        self._owed: deque[list[int]] = deque()  # partition, offset and rows without results
+        self._results: list[Any] = []
+        self.done_feeding = False
+        feed._open()
+
+    def should_stop(self) -> bool:
+        """Whether the feed has ended."""
+        return self.done_feeding
+
+    def next_batch(self, batch_size: int) -> Any:
+        """Up to `batch_size` rows: a list, or with `input_mapping` a dict of lists."""
+        feed, rows = self._feed, []
+        if self._train_mode:
+            feed._consumed(feed._taken)
+        while len(rows) < batch_size and not self.done_feeding:
+            if self._rows is None:
+                self._rows = feed._next_rows()
+                if self._rows is None:
+                    self.done_feeding = True
+                    feed._settle()
+                    break
+            part = self._rows
+            if part.is_end:
+                feed._handed_out(part, 0)
+                self._rows = None
+                self._report()
+                if rows and not self._train_mode:
+                    break
+                continue
+            count = min(batch_size - len(rows), part.rows - part.begin)
+            rows += _to_rows(part.columns, part.begin, part.begin + count)
+            if not self._train_mode:
+                self._owed.append([part.partition, part.offset + part.begin, count])
+            feed._handed_out(part, count)
+            if part.begin == part.rows:
+                self._rows = None
+        if self._tensors is None:
+            return rows
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(self._tensors)
+        return {tensor: list(values) for tensor, values in zip(self._tensors, columns, strict=True)}
+
+    def batch_results(self, results: Any) -> None:
+        """Returns results, one for each row that `next_batch` has returned, in the same order."""
+        self._results += list(results)
+        while self._owed and len(self._results) >= self._owed[0][2]:
+            partition, offset, rows = self._owed.popleft()
+            part, self._results = self._results[:rows], self._results[rows:]
+            self._feed._put_results(partition, offset, part, rows)
+        if self._results and not self._owed:
+            raise _invalid(f"{len(self._results)} results more than rows; return one result for each row")
+        self._report()
+
+    def _report(self) -> None:
+        """Reports what is consumed: with results, rows whose results were returned."""
+        if self._train_mode:
+            self._feed._consumed(self._feed._taken)
+        elif not self._owed:
+            self._feed._consumed(self._feed._taken)
+
+    def terminate(self) -> None:
+        """Tells the driver that no more rows are needed."""
+        self._feed.terminate()
+
+
+def _to_rows(columns: Batch, begin: int, end: int) -> list[Any]:
+    values = [column[begin:end].tolist() for column in columns.values()]
+    return values[0] if len(values) == 1 else [list(row) for row in zip(*values, strict=True)]
+
+
+def _event(user: int | None, event: Any) -> None:
+    feed = _context.registered(user)
+    if feed is not None:
+        try:
+            feed._receive(event.contents)
+        except BaseException as failure:
+            if feed._context is not None:
+                feed._context.fail(failure)
+
+
+_on_event = _abi.tfc_feed_fn(_event)
