@@ -97,13 +97,13 @@ enum {
  */
 typedef struct tfc_feed_column {
 	uint32_t size;
-	uint32_t type; /* enum tfc_feed_type */
-	const char *name;
-	uint32_t dimension_count;
-	uint32_t reserved; /* 0 */
-	uint64_t dimensions[TFC_FEED_DIMENSIONS_MAX];
-	const void *values;
-	const int64_t *offsets;  /* rows + 1 of them, from 0; else NULL */
+	uint32_t type;                                /* enum tfc_feed_type */
+	const char *name;                             /* at most 255 bytes */
+	uint32_t dimension_count;                     /* of each row; 0: a scalar */
+	uint32_t reserved;                            /* 0 */
+	uint64_t dimensions[TFC_FEED_DIMENSIONS_MAX]; /* the shape of each row */
+	const void *values;                           /* see above */
+	const int64_t *offsets;                       /* rows + 1 of them, from 0; else NULL */
 	const uint8_t *validity; /* a bit per row, the lowest first; 0: null. NULL: no nulls */
 	const struct tfc_feed_column *items; /* of a LIST; else NULL */
 	uint64_t item_count;                 /* of a LIST: rows of `items` */
@@ -126,20 +126,20 @@ TFC_API int tfc_feed_column_init(tfc_feed_column *column, uint32_t size);
  */
 typedef struct tfc_feed_batch tfc_feed_batch;
 
-/** The number of rows. Thread: any. */
+/** The number of rows. Thread: any. Errors: none. */
 TFC_API uint64_t tfc_feed_batch_rows(const tfc_feed_batch *batch);
-/** The partition of the rows. Thread: any. */
+/** The partition of the rows. Thread: any. Errors: none. */
 TFC_API uint64_t tfc_feed_batch_partition(const tfc_feed_batch *batch);
-/** The offset of the first row in its partition. Thread: any. */
+/** The offset of the first row in its partition. Thread: any. Errors: none. */
 TFC_API uint64_t tfc_feed_batch_offset(const tfc_feed_batch *batch);
-/** 1 if the last row is the last one of its partition, else 0. Thread: any. */
+/** 1 if the last row is the last one of its partition, else 0. Thread: any. Errors: none. */
 TFC_API int tfc_feed_batch_is_last(const tfc_feed_batch *batch);
-/** The bytes that the batch occupies of its sender's window. Thread: any. */
+/** The bytes that the batch occupies of its sender's window. Thread: any. Errors: none. */
 TFC_API uint64_t tfc_feed_batch_bytes(const tfc_feed_batch *batch);
 /** The bytes of its sender's window: a consumer that keeps batches of so many bytes gets no more. 0
- * of the end of a partition. Thread: any. */
+ * of the end of a partition. Thread: any. Errors: none. */
 TFC_API uint64_t tfc_feed_batch_window_bytes(const tfc_feed_batch *batch);
-/** The number of columns. Thread: any. */
+/** The number of columns. Thread: any. Errors: none. */
 TFC_API uint32_t tfc_feed_batch_column_count(const tfc_feed_batch *batch);
 
 /**
@@ -158,12 +158,12 @@ TFC_API int tfc_feed_batch_column(const tfc_feed_batch *batch, uint32_t index,
 TFC_API int tfc_feed_batch_export(tfc_feed_batch *batch, struct ArrowSchema *ret_schema,
 				  struct ArrowArray *ret_array);
 
-/** Adds a reference. Returns `batch`. Thread: any. */
+/** Adds a reference and returns `batch`. Borrowed: valid until tfc_feed_batch_release. Thread: any.
+ * Errors: none. */
 TFC_API tfc_feed_batch *tfc_feed_batch_keep(tfc_feed_batch *batch);
 /**
  * Releases a reference. With the last one the sender may use the memory again. Does nothing in a
- * forked child. NULL is a no-op. Thread: any, also beside other calls.
- */
+ * forked child. NULL is a no-op. Thread: any, also beside other calls. Errors: none. */
 TFC_API void tfc_feed_batch_release(tfc_feed_batch *batch);
 
 /* ---- the producer */
@@ -258,7 +258,8 @@ TFC_API int tfc_feed_producer_put(tfc_feed_producer *producer, uint64_t partitio
 				  const struct ArrowSchema *schema, const struct ArrowArray *array,
 				  uint64_t begin, uint64_t *ret_rows);
 
-/** As tfc_feed_producer_put, from plain buffers of `rows` rows. */
+/** As tfc_feed_producer_put, from plain buffers of `rows` rows. Thread: the context's. Errors: the
+ * same. */
 TFC_API int tfc_feed_producer_put_columns(tfc_feed_producer *producer, uint64_t partition,
 					  uint64_t offset, const tfc_feed_column *columns,
 					  uint32_t column_count, uint64_t rows, uint64_t begin,
@@ -325,9 +326,10 @@ TFC_API int tfc_feed_consumer_open(tfc_ctx *ctx, const tfc_feed_consumer_options
 				   tfc_feed_fn fn, void *user, tfc_feed_consumer **ret_consumer);
 
 /**
- * The next batch. Returns 1 and *ret_batch, which the caller releases with tfc_feed_batch_release;
- * 0 at the end of the queue, when all producers have ended. Thread: the context's. Errors:
- * TFC_EAGAIN (none now; the event READY follows), the code of the END event, TFC_EFORK.
+ * The next batch. Returns 1 and *ret_batch, which the caller owns and ends with
+ * tfc_feed_batch_release; 0 at the end of the queue, when all producers have ended. Thread: the
+ * context's. Errors: TFC_EAGAIN (none now; the event READY follows), the code of the END event,
+ * TFC_EFORK.
  */
 TFC_API int tfc_feed_consumer_next(tfc_feed_consumer *consumer, tfc_feed_batch **ret_batch);
 
@@ -337,15 +339,16 @@ TFC_API int tfc_feed_consumer_wants_results(tfc_feed_consumer *consumer);
 
 /**
  * Returns the results of consecutive rows of a partition, one row for each, as
- * tfc_feed_producer_put; `offset` is that of the first of those rows. Errors: as
- * tfc_feed_producer_put; TFC_EINVAL also: the partition is not being consumed.
+ * tfc_feed_producer_put; `offset` is that of the first of those rows. Thread: the context's.
+ * Errors: as tfc_feed_producer_put; TFC_EINVAL also: the partition is not being consumed.
  */
 TFC_API int tfc_feed_consumer_put_results(tfc_feed_consumer *consumer, uint64_t partition,
 					  uint64_t offset, const struct ArrowSchema *schema,
 					  const struct ArrowArray *array, uint64_t begin,
 					  uint64_t *ret_rows);
 
-/** As tfc_feed_consumer_put_results, from plain buffers of `rows` rows. */
+/** As tfc_feed_consumer_put_results, from plain buffers of `rows` rows. Thread: the context's.
+ * Errors: the same. */
 TFC_API int tfc_feed_consumer_put_result_columns(tfc_feed_consumer *consumer, uint64_t partition,
 						 uint64_t offset, const tfc_feed_column *columns,
 						 uint32_t column_count, uint64_t rows,

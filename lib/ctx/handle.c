@@ -30,9 +30,12 @@ void tfc__ctx_close_handles(tfc_ctx *ctx)
 int tfc__ctx_check_handles(tfc_ctx *ctx)
 {
 	static const char *const names[] = {
-		[TFC__HANDLE_PORT_POOL] = "port pool",       [TFC__HANDLE_PORT_HOLD] = "port hold",
-		[TFC__HANDLE_PROCESS] = "process",           [TFC__HANDLE_NODE] = "node",
-		[TFC__HANDLE_MEMBER_WATCH] = "member watch", [TFC__HANDLE_GATEWAY] = "gateway",
+		[TFC__HANDLE_PORT_POOL] = "port pool",
+		[TFC__HANDLE_PORT_HOLD] = "port hold",
+		[TFC__HANDLE_PROCESS] = "process",
+		[TFC__HANDLE_NODE] = "node",
+		[TFC__HANDLE_MEMBER_WATCH] = "member watch",
+		[TFC__HANDLE_GATEWAY] = "gateway",
 		[TFC__HANDLE_SUBSCRIPTION] = "subscription",
 		[TFC__HANDLE_FEED_PRODUCER] = "feed producer",
 		[TFC__HANDLE_FEED_CONSUMER] = "feed consumer",

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "feed/socket.h"
 
-#define GUESTS_MAX 4096
+#define CALLERS_MAX 4096
 #define PAUSE_NS 100000000u /* until accept is retried after a failure (no free descriptor) */
 
 struct tfc__feed_broker {
@@ -22,12 +22,12 @@ struct tfc__feed_broker {
 	struct tfc__noted_fd fd;
 	struct tfc__io io;
 	struct tfc__timer pause;
-	struct tfc__link guests;
-	uint32_t guest_count;
+	struct tfc__link callers;
+	uint32_t caller_count;
 };
 
 /* A connection from a consumer or a producer. */
-struct feed_guest {
+struct feed_caller {
 	struct tfc__feed_broker *broker;
 	struct tfc__link link;
 	struct tfc__feed_socket socket;
@@ -44,109 +44,109 @@ void tfc__feed_address(char address[TFC__FEED_ADDRESS_SIZE], const char *id, con
 	snprintf(address, TFC__FEED_ADDRESS_SIZE, "@tfcluster/feed/%s/%s", id, node);
 }
 
-static void guest_close(struct feed_guest *guest)
+static void caller_close(struct feed_caller *caller)
 {
-	guest->broker->guest_count--;
-	tfc__list_remove(&guest->link);
-	tfc__feed_socket_close(&guest->socket);
-	free(guest);
+	caller->broker->caller_count--;
+	tfc__list_remove(&caller->link);
+	tfc__feed_socket_close(&caller->socket);
+	free(caller);
 }
 
-static void guest_refuse(struct feed_guest *guest, int code, const char *text)
+static void caller_refuse(struct feed_caller *caller, int code, const char *text)
 {
 	struct tfc__feed_message message = {.kind = TFC__FEED_REFUSED, .code = code, .text = text};
-	tfc__feed_socket_send(&guest->socket, &message, -1);
-	guest_close(guest);
+	tfc__feed_socket_send(&caller->socket, &message, -1);
+	caller_close(caller);
 }
 
-static struct feed_guest *find_consumer(const struct tfc__feed_broker *broker, const char *task,
-					const char *queue)
+static struct feed_caller *find_consumer(const struct tfc__feed_broker *broker, const char *task,
+					 const char *queue)
 {
-	TFC__LIST_EACH (link, &broker->guests) {
-		struct feed_guest *guest = tfc__container_of(link, struct feed_guest, link);
-		if (guest->kind == TFC__FEED_REGISTER && !strcmp(guest->task, task) &&
-		    !strcmp(guest->queue, queue))
-			return guest;
+	TFC__LIST_EACH (link, &broker->callers) {
+		struct feed_caller *caller = tfc__container_of(link, struct feed_caller, link);
+		if (caller->kind == TFC__FEED_REGISTER && !strcmp(caller->task, task) &&
+		    !strcmp(caller->queue, queue))
+			return caller;
 	}
 	return NULL;
 }
 
 /* Makes the connection between the two. The producer leaves; without descriptors it is refused. */
-static void pair_guests(struct feed_guest *consumer, struct feed_guest *producer)
+static void pair_callers(struct feed_caller *consumer, struct feed_caller *producer)
 {
 	struct tfc__feed_message message = {.kind = TFC__FEED_CONNECTED};
 	int ends[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0) {
-		guest_refuse(producer, TFC_EMFILE, "the node has too many open files");
+		caller_refuse(producer, TFC_EMFILE, "the node has too many open files");
 		return;
 	}
 	if (tfc__feed_socket_send(&consumer->socket, &message, ends[0]) < 0)
-		guest_refuse(producer, TFC_ENOMEM, "the node is out of memory");
+		caller_refuse(producer, TFC_ENOMEM, "the node is out of memory");
 	else if (tfc__feed_socket_send(&producer->socket, &message, ends[1]) < 0)
-		guest_close(producer);
+		caller_close(producer);
 	else
 		producer->kind = TFC__FEED_CONNECTED;
 	close(ends[0]);
 	close(ends[1]);
 }
 
-static void guest_register(struct feed_guest *guest)
+static void caller_register(struct feed_caller *caller)
 {
-	struct tfc__feed_broker *broker = guest->broker;
-	struct feed_guest *other = find_consumer(broker, guest->task, guest->queue);
-	if (other && other->attempt >= guest->attempt) {
-		guest_refuse(guest, TFC_EEXIST, "the queue of this task has a consumer already");
+	struct tfc__feed_broker *broker = caller->broker;
+	struct feed_caller *other = find_consumer(broker, caller->task, caller->queue);
+	if (other && other->attempt >= caller->attempt) {
+		caller_refuse(caller, TFC_EEXIST, "the queue of this task has a consumer already");
 		return;
 	}
 	if (other)
-		guest_refuse(other, TFC_EEXIST, "a later attempt of the task reads the queue");
-	guest->kind = TFC__FEED_REGISTER;
-	TFC__LIST_EACH (link, &broker->guests) {
-		struct feed_guest *producer = tfc__container_of(link, struct feed_guest, link);
-		if (producer->kind == TFC__FEED_CONNECT && !strcmp(producer->task, guest->task) &&
-		    !strcmp(producer->queue, guest->queue))
-			pair_guests(guest, producer);
+		caller_refuse(other, TFC_EEXIST, "a later attempt of the task reads the queue");
+	caller->kind = TFC__FEED_REGISTER;
+	TFC__LIST_EACH (link, &broker->callers) {
+		struct feed_caller *producer = tfc__container_of(link, struct feed_caller, link);
+		if (producer->kind == TFC__FEED_CONNECT && !strcmp(producer->task, caller->task) &&
+		    !strcmp(producer->queue, caller->queue))
+			pair_callers(caller, producer);
 	}
 }
 
-static void guest_connect(struct feed_guest *guest)
+static void caller_connect(struct feed_caller *caller)
 {
-	struct feed_guest *consumer = find_consumer(guest->broker, guest->task, guest->queue);
-	guest->kind = TFC__FEED_CONNECT;
+	struct feed_caller *consumer = find_consumer(caller->broker, caller->task, caller->queue);
+	caller->kind = TFC__FEED_CONNECT;
 	if (consumer)
-		pair_guests(consumer, guest);
+		pair_callers(consumer, caller);
 }
 
-static void guest_message(void *user, const struct tfc__feed_message *message, int fd)
+static void caller_message(void *user, const struct tfc__feed_message *message, int fd)
 {
-	struct feed_guest *guest = user;
+	struct feed_caller *caller = user;
 	if (fd >= 0)
 		close(fd);
-	if (guest->kind || !message->task || !message->queue ||
+	if (caller->kind || !message->task || !message->queue ||
 	    (message->kind != TFC__FEED_REGISTER && message->kind != TFC__FEED_CONNECT)) {
-		guest_refuse(guest, TFC_EPARSE, "not a request to the feed");
+		caller_refuse(caller, TFC_EPARSE, "not a request to the feed");
 		return;
 	}
 	if (message->version != TFC__FEED_VERSION) {
-		guest_refuse(guest, TFC_ENOTSUP, "the node has another version of the feed");
+		caller_refuse(caller, TFC_ENOTSUP, "the node has another version of the feed");
 		return;
 	}
-	snprintf(guest->task, sizeof(guest->task), "%s", message->task);
-	snprintf(guest->queue, sizeof(guest->queue), "%s", message->queue);
-	guest->attempt = message->attempt;
+	snprintf(caller->task, sizeof(caller->task), "%s", message->task);
+	snprintf(caller->queue, sizeof(caller->queue), "%s", message->queue);
+	caller->attempt = message->attempt;
 	if (message->kind == TFC__FEED_REGISTER)
-		guest_register(guest);
+		caller_register(caller);
 	else
-		guest_connect(guest);
+		caller_connect(caller);
 }
 
-static void guest_down(void *user, const tfc_error *why)
+static void caller_down(void *user, const tfc_error *why)
 {
 	(void)why;
-	guest_close(user);
+	caller_close(user);
 }
 
-static const struct tfc__feed_socket_ops guest_ops = {guest_message, guest_down, NULL};
+static const struct tfc__feed_socket_ops caller_ops = {caller_message, caller_down, NULL};
 
 static bool is_user_allowed(const struct tfc__feed_broker *broker, int fd)
 {
@@ -159,22 +159,23 @@ static bool is_user_allowed(const struct tfc__feed_broker *broker, int fd)
 	return is_allowed;
 }
 
-static void broker_add_guest(struct tfc__feed_broker *broker, int fd)
+static void broker_add_caller(struct tfc__feed_broker *broker, int fd)
 {
-	struct feed_guest *guest = NULL;
-	if (is_user_allowed(broker, fd) && broker->guest_count < GUESTS_MAX)
-		guest = calloc(1, sizeof(*guest));
-	if (!guest) {
+	struct feed_caller *caller = NULL;
+	if (is_user_allowed(broker, fd) && broker->caller_count < CALLERS_MAX)
+		caller = calloc(1, sizeof(*caller));
+	if (!caller) {
 		close(fd);
 		return;
 	}
-	guest->broker = broker;
-	if (tfc__feed_socket_open(&guest->socket, broker->ctx, fd, &guest_ops, guest, NULL) < 0) {
-		free(guest);
+	caller->broker = broker;
+	if (tfc__feed_socket_open(&caller->socket, broker->ctx, fd, &caller_ops, caller, NULL) <
+	    0) {
+		free(caller);
 		return;
 	}
-	broker->guest_count++;
-	tfc__list_append(&broker->guests, &guest->link);
+	broker->caller_count++;
+	tfc__list_append(&broker->callers, &caller->link);
 }
 
 static void broker_accept(struct tfc__io *io, uint32_t events)
@@ -183,7 +184,7 @@ static void broker_accept(struct tfc__io *io, uint32_t events)
 	(void)events;
 	int fd = accept4(broker->fd.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0) {
-		broker_add_guest(broker, fd);
+		broker_add_caller(broker, fd);
 	} else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
 		tfc__io_set(&broker->io, 0);
 		tfc__timer_set(&broker->pause, tfc__now() + PAUSE_NS);
@@ -221,7 +222,7 @@ int tfc__feed_broker_open(tfc_ctx *ctx, const char *address, const uint32_t *uid
 	snprintf(broker->address, sizeof(broker->address), "%s", address);
 	tfc__fd_note(ctx, &broker->fd, fd);
 	tfc__timer_init(&broker->pause, ctx, broker_resume);
-	tfc__list_init(&broker->guests);
+	tfc__list_init(&broker->callers);
 	*ret_broker = broker;
 	return TFC_OK;
 }
@@ -235,8 +236,8 @@ void tfc__feed_broker_close(struct tfc__feed_broker *broker)
 {
 	if (!broker)
 		return;
-	TFC__LIST_EACH (link, &broker->guests)
-		guest_close(tfc__container_of(link, struct feed_guest, link));
+	TFC__LIST_EACH (link, &broker->callers)
+		caller_close(tfc__container_of(link, struct feed_caller, link));
 	tfc__timer_cancel(&broker->pause);
 	tfc__io_close(&broker->io);
 	tfc__fd_close(&broker->fd);

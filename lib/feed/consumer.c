@@ -150,7 +150,7 @@ static bool has_dead_source(const tfc_feed_consumer *consumer)
 	return false;
 }
 
-static void source_free(struct feed_source *source)
+static void feed_source_free(struct feed_source *source)
 {
 	tfc__list_remove(&source->link);
 	tfc__feed_stream_close(source->stream);
@@ -174,7 +174,7 @@ static void source_lose(struct feed_source *source)
 	source->stream = NULL;
 	source->held_bytes = 0;
 	if (!source->name[0]) {
-		source_free(source);
+		feed_source_free(source);
 		return;
 	}
 	if (!source->is_ended && !consumer->is_terminated)
@@ -238,7 +238,7 @@ static struct feed_source *source_adopt(struct feed_source *source, const char *
 			continue;
 		if (other->stream)
 			source_lose(other);
-		source_free(other);
+		feed_source_free(other);
 	}
 	snprintf(source->name, sizeof(source->name), "%s", name);
 	if (!has_dead_source(consumer))
@@ -473,7 +473,7 @@ static void node_down(void *user, const tfc_error *why)
 	tfc_error error = TFC_ERROR_INIT;
 	(void)why;
 	tfc__fail(&error, TFC_ELOST, "feed", 0,
-		  "the node of %s has ended; queue \"%s\" is not fed any more", consumer->task,
+		  "the node of %s has ended; queue \"%s\" is no longer fed", consumer->task,
 		  consumer->queue);
 	consumer_fail(consumer, &error);
 }
@@ -506,7 +506,7 @@ int tfc_feed_consumer_options_init(tfc_feed_consumer_options *options, uint32_t 
 	return tfc__options_init(options, size, sizeof(*options));
 }
 
-static void close_handle(struct tfc__handle *handle)
+static void consumer_close_handle(struct tfc__handle *handle)
 {
 	tfc_feed_consumer_close(tfc__container_of(handle, tfc_feed_consumer, handle));
 }
@@ -570,7 +570,7 @@ int tfc_feed_consumer_open(tfc_ctx *ctx, const tfc_feed_consumer_options *option
 		tfc_feed_consumer_close(consumer);
 		return code;
 	}
-	tfc__handle_open(ctx, &consumer->handle, TFC__HANDLE_FEED_CONSUMER, close_handle);
+	tfc__handle_open(ctx, &consumer->handle, TFC__HANDLE_FEED_CONSUMER, consumer_close_handle);
 	*ret_consumer = consumer;
 	return TFC_OK;
 }
@@ -587,7 +587,7 @@ void tfc_feed_consumer_close(tfc_feed_consumer *consumer)
 	while (consumer->parts.count)
 		part_free(consumer, consumer->parts.records[consumer->parts.count - 1]);
 	TFC__LIST_EACH (link, &consumer->sources)
-		source_free(tfc__container_of(link, struct feed_source, link));
+		feed_source_free(tfc__container_of(link, struct feed_source, link));
 	tfc__feed_table_fini(&consumer->parts);
 	tfc__map_fini(&consumer->done);
 	tfc__feed_shared_schema_release(consumer->result_schema);
@@ -711,8 +711,9 @@ int tfc_feed_consumer_put_results(tfc_feed_consumer *consumer, uint64_t partitio
 	if (code < 0)
 		return code;
 	struct tfc__feed_rows rows;
-	code = tfc__feed_rows_of_array(schema, array, begin, ret_rows, &rows,
-				       tfc__ctx_error(consumer->ctx));
+	if (!ret_rows)
+		return tfc__ctx_fail(consumer->ctx, TFC_EINVAL, "feed", 0, "ret_rows is NULL");
+	code = tfc__feed_rows_of_array(schema, array, begin, tfc__ctx_error(consumer->ctx), &rows);
 	if (code < 0 ||
 	    (code = tfc__feed_schema_import(schema, tfc__ctx_error(consumer->ctx), &imported)) < 0)
 		return code;

@@ -458,8 +458,7 @@ int tfc__feed_rows_check(const struct tfc__feed_schema *schema, const struct tfc
 }
 
 int tfc__feed_rows_of_array(const struct ArrowSchema *schema, const struct ArrowArray *array,
-			    uint64_t begin, const uint64_t *ret_rows, struct tfc__feed_rows *rows,
-			    tfc_error *error)
+			    uint64_t begin, tfc_error *error, struct tfc__feed_rows *ret_rows)
 {
 	if (!schema || !array || !ret_rows)
 		return tfc__fail(error, TFC_EINVAL, "feed", 0, "schema, array or ret_rows is NULL");
@@ -472,9 +471,9 @@ int tfc__feed_rows_of_array(const struct ArrowSchema *schema, const struct Arrow
 		return tfc__fail(error, TFC_EINVAL, "feed", 0,
 				 "begin is %llu, but the array has %lld rows",
 				 (unsigned long long)begin, (long long)array->length);
-	*rows = (struct tfc__feed_rows){.schema = schema,
-					.array = array,
-					.rows = (uint64_t)array->length};
+	*ret_rows = (struct tfc__feed_rows){.schema = schema,
+					    .array = array,
+					    .rows = (uint64_t)array->length};
 	return TFC_OK;
 }
 
@@ -635,7 +634,7 @@ struct exported {
 	void *owner;
 };
 
-static void exported_release(struct ArrowArray *array)
+static void exported_array_release(struct ArrowArray *array)
 {
 	struct exported *exported = array->private_data;
 	for (int64_t i = 0; i < array->n_children; i++) {
@@ -651,8 +650,8 @@ static void exported_release(struct ArrowArray *array)
 	array->release = NULL;
 }
 
-static int export_begin(struct ArrowArray *array, uint64_t length, uint64_t nulls,
-			int64_t buffer_count, uint32_t children)
+static int array_export_begin(struct ArrowArray *array, uint64_t length, uint64_t nulls,
+			      int64_t buffer_count, uint32_t children)
 {
 	struct exported *exported = calloc(1, sizeof(*exported));
 	if (!exported)
@@ -661,18 +660,18 @@ static int export_begin(struct ArrowArray *array, uint64_t length, uint64_t null
 				     .null_count = (int64_t)nulls,
 				     .n_buffers = buffer_count,
 				     .buffers = exported->buffers,
-				     .release = exported_release,
+				     .release = exported_array_release,
 				     .private_data = exported};
 	exported->children = calloc(children ? children : 1, sizeof(*exported->children));
 	if (!exported->children) {
-		exported_release(array);
+		exported_array_release(array);
 		return TFC_ENOMEM;
 	}
 	array->children = exported->children;
 	for (uint32_t i = 0; i < children; i++) {
 		exported->children[i] = calloc(1, sizeof(**exported->children));
 		if (!exported->children[i]) {
-			exported_release(array);
+			exported_array_release(array);
 			return TFC_ENOMEM;
 		}
 		array->n_children++;
@@ -693,14 +692,15 @@ static int export_node(const struct tfc__feed_field *field, const struct tfc__fe
 		if (field->is_tensor)
 			while (dimension < field->dimension_count)
 				size *= field->dimensions[dimension++];
-		if ((code = export_begin(array, rows, nulls, 1, 1)) < 0)
+		if ((code = array_export_begin(array, rows, nulls, 1, 1)) < 0)
 			return code;
 		array->buffers[0] = validity;
 		return export_node(field, node, block, dimension, rows * size, array->children[0]);
 	}
 	bool is_list = field->type == TFC_FEED_TYPE_LIST;
 	bool is_fixed = field->type < TFC_FEED_TYPE_UTF8 || field->is_fixed_binary;
-	if ((code = export_begin(array, rows, nulls, is_list || is_fixed ? 2 : 3, is_list)) < 0)
+	if ((code = array_export_begin(array, rows, nulls, is_list || is_fixed ? 2 : 3, is_list)) <
+	    0)
 		return code;
 	array->buffers[0] = validity;
 	array->buffers[1] = block + (is_fixed ? node->values.at : node->offsets.at);
@@ -717,7 +717,7 @@ int tfc__feed_layout_export(const struct tfc__feed_schema *schema,
 {
 	struct ArrowArray array;
 	uint32_t column = 0;
-	int code = export_begin(&array, layout->rows, 0, 1, schema->column_count);
+	int code = array_export_begin(&array, layout->rows, 0, 1, schema->column_count);
 	if (code < 0)
 		return code;
 	for (uint32_t i = 0; i < schema->field_count && code == TFC_OK;

@@ -42,8 +42,7 @@ struct tfc__feed_rows {
 
 /* The rows of a struct array from `begin` on, of a host's call: TFC_EINVAL. */
 int tfc__feed_rows_of_array(const struct ArrowSchema *schema, const struct ArrowArray *array,
-			    uint64_t begin, const uint64_t *ret_rows, struct tfc__feed_rows *rows,
-			    tfc_error *error);
+			    uint64_t begin, tfc_error *error, struct tfc__feed_rows *ret_rows);
 
 /* Checks rows against the schema: structure, lengths, nulls at the top, offsets that do not
  * decrease. TFC_OK or TFC_EINVAL with the column's name. Costs O(fields), and O(rows) for offsets.

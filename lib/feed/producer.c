@@ -423,7 +423,7 @@ static int check_producer_options(const tfc_feed_producer_options *options, tfc_
 	return TFC_OK;
 }
 
-static void close_handle(struct tfc__handle *handle)
+static void producer_close_handle(struct tfc__handle *handle)
 {
 	tfc_feed_producer_close(tfc__container_of(handle, tfc_feed_producer, handle));
 }
@@ -478,7 +478,7 @@ int tfc_feed_producer_open(tfc_gateway *gateway, const char *job,
 		tfc_feed_producer_close(producer);
 		return code;
 	}
-	tfc__handle_open(ctx, &producer->handle, TFC__HANDLE_FEED_PRODUCER, close_handle);
+	tfc__handle_open(ctx, &producer->handle, TFC__HANDLE_FEED_PRODUCER, producer_close_handle);
 	*ret_producer = producer;
 	return TFC_OK;
 }
@@ -513,8 +513,8 @@ static bool are_in_step(const tfc_feed_producer *producer)
 
 /*
  * The task for a new partition. Training: the one that was given the fewest rows, so that all take
- * about as many steps; tasks in step wait for those that do not read yet. With results: the one with
- * the fewest rows to do. NULL: none reads.
+ * about as many steps; tasks in step wait for those that do not read yet. With results: the one
+ * with the fewest rows to do. NULL: none reads.
  */
 static struct feed_task *choose_task(const tfc_feed_producer *producer)
 {
@@ -524,9 +524,9 @@ static struct feed_task *choose_task(const tfc_feed_producer *producer)
 		struct feed_task *task = tfc__container_of(link, struct feed_task, link);
 		if (task->is_terminated || task->is_end_sent || (!task->is_welcome && !waits))
 			continue;
-		bool is_better = !best || (producer->wants_results ?
-						   task->rows_open < best->rows_open :
-						   task->rows_put < best->rows_put);
+		bool is_better = !best ||
+				 (producer->wants_results ? task->rows_open < best->rows_open
+							  : task->rows_put < best->rows_put);
 		if (is_better)
 			best = task;
 	}
@@ -648,8 +648,10 @@ int tfc_feed_producer_put(tfc_feed_producer *producer, uint64_t partition, uint6
 	int code = producer_enter(producer);
 	if (code < 0)
 		return code;
+	if (!ret_rows)
+		return tfc__ctx_fail(producer->ctx, TFC_EINVAL, "feed", 0, "ret_rows is NULL");
 	tfc_error *error = tfc__ctx_error(producer->ctx);
-	code = tfc__feed_rows_of_array(schema, array, begin, ret_rows, &rows, error);
+	code = tfc__feed_rows_of_array(schema, array, begin, error, &rows);
 	if (code < 0 || (code = tfc__feed_schema_import(schema, error, &imported)) < 0)
 		return code;
 	return producer_put(producer, partition, offset, &imported, &rows, begin, ret_rows);

@@ -163,8 +163,8 @@ static void task_retry(struct tfc__timer *timer)
 
 /* ---- the job */
 
-static struct feed_task *find_task(const tfc_feed_producer *producer, const char *type,
-				   uint32_t index)
+static struct feed_task *find_fed_task(const tfc_feed_producer *producer, const char *type,
+				       uint32_t index)
 {
 	char name[TFC__FEED_TASK_SIZE];
 	snprintf(name, sizeof(name), "%s/%u", type, index);
@@ -208,7 +208,7 @@ static void job_event(void *user, const tfc_event *event)
 	tfc_error error = TFC_ERROR_INIT;
 	struct feed_task *task;
 	if (event->kind == TFC_EVENT_TASK) {
-		task = find_task(producer, event->task_type, event->task_index);
+		task = find_fed_task(producer, event->task_type, event->task_index);
 		/* an event without a change of state has a text alone */
 		if (task && event->task_state)
 			task_changed(task, event);

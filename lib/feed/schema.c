@@ -587,7 +587,7 @@ struct exported {
 	struct ArrowSchema **children;
 };
 
-static void exported_release(struct ArrowSchema *arrow)
+static void exported_schema_release(struct ArrowSchema *arrow)
 {
 	struct exported *exported = arrow->private_data;
 	for (int64_t i = 0; i < arrow->n_children; i++) {
@@ -620,8 +620,8 @@ static void export_metadata(char *metadata, const char *name, const char *data)
 }
 
 /* A schema with `children` children, which are to be filled in. */
-static int export_begin(struct ArrowSchema *arrow, const char *name, const char *format,
-			uint32_t children)
+static int schema_export_begin(struct ArrowSchema *arrow, const char *name, const char *format,
+			       uint32_t children)
 {
 	struct exported *exported = calloc(1, sizeof(*exported));
 	if (!exported)
@@ -631,18 +631,18 @@ static int export_begin(struct ArrowSchema *arrow, const char *name, const char 
 	*arrow = (struct ArrowSchema){.format = exported->format,
 				      .name = exported->name,
 				      .flags = ARROW_FLAG_NULLABLE,
-				      .release = exported_release,
+				      .release = exported_schema_release,
 				      .private_data = exported};
 	exported->children = calloc(children ? children : 1, sizeof(*exported->children));
 	if (!exported->children) {
-		exported_release(arrow);
+		exported_schema_release(arrow);
 		return TFC_ENOMEM;
 	}
 	arrow->children = exported->children;
 	for (uint32_t i = 0; i < children; i++) {
 		exported->children[i] = calloc(1, sizeof(**exported->children));
 		if (!exported->children[i]) {
-			exported_release(arrow);
+			exported_schema_release(arrow);
 			return TFC_ENOMEM;
 		}
 		arrow->n_children++;
@@ -668,8 +668,9 @@ static int export_leaf(struct ArrowSchema *arrow, const struct tfc__feed_field *
 {
 	char fixed[32];
 	snprintf(fixed, sizeof(fixed), "w:%llu", (unsigned long long)field->width);
-	int code = export_begin(arrow, name,
-				field->is_fixed_binary ? fixed : format_of_type(field->type), 0);
+	int code = schema_export_begin(arrow, name,
+				       field->is_fixed_binary ? fixed : format_of_type(field->type),
+				       0);
 	if (code < 0 || field->type != TFC_FEED_TYPE_BFLOAT16)
 		return code;
 	struct exported *exported = arrow->private_data;
@@ -684,7 +685,7 @@ static int export_field(const struct tfc__feed_field *field, uint32_t dimension,
 	char format[32];
 	uint64_t size = 1;
 	if (field->type == TFC_FEED_TYPE_LIST) {
-		int code = export_begin(arrow, name, "+L", 1);
+		int code = schema_export_begin(arrow, name, "+L", 1);
 		return code < 0 ? code : export_field(field + 1, 0, "item", arrow->children[0]);
 	}
 	if (dimension == field->dimension_count)
@@ -692,7 +693,7 @@ static int export_field(const struct tfc__feed_field *field, uint32_t dimension,
 	for (uint32_t i = dimension; i < field->dimension_count; i++)
 		size *= field->is_tensor || i == dimension ? field->dimensions[i] : 1;
 	snprintf(format, sizeof(format), "+w:%llu", (unsigned long long)size);
-	int code = export_begin(arrow, name, format, 1);
+	int code = schema_export_begin(arrow, name, format, 1);
 	if (code < 0)
 		return code;
 	if (field->is_tensor)
@@ -705,7 +706,7 @@ int tfc__feed_schema_export(const struct tfc__feed_schema *schema, struct ArrowS
 {
 	struct ArrowSchema arrow;
 	uint32_t column = 0;
-	int code = export_begin(&arrow, "", "+s", schema->column_count);
+	int code = schema_export_begin(&arrow, "", "+s", schema->column_count);
 	if (code < 0)
 		return code;
 	for (uint32_t i = 0; i < schema->field_count && code == TFC_OK;

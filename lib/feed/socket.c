@@ -14,13 +14,13 @@
 #define READS_MAX 64 /* messages per turn of dispatch */
 
 /* A message that waits. */
-struct unsent {
+struct feed_unsent {
 	struct tfc__link link;
 	struct tfc__buf data;
 	int fd;
 };
 
-static void feed_socket_free_unsent(struct unsent *unsent)
+static void feed_socket_free_unsent(struct feed_unsent *unsent)
 {
 	tfc__list_remove(&unsent->link);
 	tfc__buf_fini(&unsent->data);
@@ -43,7 +43,7 @@ static ssize_t feed_socket_write(int socket, const struct tfc__buf *data, int fd
 static void feed_socket_flush(struct tfc__feed_socket *sock)
 {
 	TFC__LIST_EACH (link, &sock->queue) {
-		struct unsent *unsent = tfc__container_of(link, struct unsent, link);
+		struct feed_unsent *unsent = tfc__container_of(link, struct feed_unsent, link);
 		if (feed_socket_write(sock->fd.fd, &unsent->data, unsent->fd) < 0 &&
 		    (errno == EAGAIN || errno == ENOBUFS))
 			return;
@@ -66,7 +66,7 @@ void tfc__feed_socket_await_room(struct tfc__feed_socket *sock)
 
 static int feed_socket_queue(struct tfc__feed_socket *sock, struct tfc__buf *data, int fd)
 {
-	struct unsent *unsent = calloc(1, sizeof(*unsent));
+	struct feed_unsent *unsent = calloc(1, sizeof(*unsent));
 	if (!unsent)
 		return TFC_ENOMEM;
 	unsent->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
@@ -182,7 +182,7 @@ void tfc__feed_socket_close(struct tfc__feed_socket *sock)
 	sock->is_closed = NULL;
 	sock->ctx = NULL;
 	TFC__LIST_EACH (link, &sock->queue)
-		feed_socket_free_unsent(tfc__container_of(link, struct unsent, link));
+		feed_socket_free_unsent(tfc__container_of(link, struct feed_unsent, link));
 	tfc__io_close(&sock->io);
 	tfc__fd_close(&sock->fd);
 	free(sock->received);

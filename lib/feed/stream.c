@@ -125,7 +125,7 @@ static int stream_receive_batch(struct tfc__feed_stream *stream,
 	return code;
 }
 
-static void stream_fail(struct tfc__feed_stream *stream, const tfc_error *why)
+static void stream_break(struct tfc__feed_stream *stream, const tfc_error *why)
 {
 	stream->is_failed = true;
 	stream->ops->down(stream->user, why);
@@ -167,7 +167,7 @@ static void stream_message(void *user, const struct tfc__feed_message *message, 
 		return;
 	}
 	if (code < 0) {
-		stream_fail(stream, &error);
+		stream_break(stream, &error);
 	} else if (batch) {
 		stream->ops->batch(stream->user, batch);
 	} else if (message->kind == TFC__FEED_RELEASE && stream->wants_room) {
@@ -180,7 +180,7 @@ static void stream_down(void *user, const tfc_error *why)
 {
 	struct tfc__feed_stream *stream = user;
 	if (!stream->is_failed)
-		stream_fail(stream, why);
+		stream_break(stream, why);
 }
 
 static const struct tfc__feed_socket_ops stream_socket_ops = {stream_message, stream_down,
