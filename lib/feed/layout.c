@@ -530,10 +530,11 @@ int tfc__feed_layout_read(const struct tfc__feed_schema *schema, const msgpack_o
 	return TFC_OK;
 }
 
+/* An empty place, too: what views the block points to it. */
 static bool place_is_inside(struct tfc__feed_place place, uint64_t bytes)
 {
-	return !place.len || (place.at % TFC__FEED_ALIGN == 0 && place.at <= bytes &&
-			      place.len <= bytes - place.at);
+	return place.at % TFC__FEED_ALIGN == 0 && place.at <= bytes &&
+	       place.len <= bytes - place.at;
 }
 
 /* Whether the offsets of `rows` rows begin at 0, do not decrease and end at or before `limit`. */
@@ -568,12 +569,13 @@ static bool node_is_fine(const struct tfc__feed_schema *schema, uint32_t index,
 			return false;
 		if (field->type == TFC_FEED_TYPE_BOOL)
 			needed = bits_to_bytes(needed);
-		return node->values.len >= needed;
+		return node->values.len >= needed && !node->offsets.len;
 	}
 	if (!offsets_are_fine(node, block, &end))
 		return false;
 	if (field->type == TFC_FEED_TYPE_LIST)
-		return node_is_fine(schema, index + 1, layout, end, block, bytes);
+		return !node->values.len &&
+		       node_is_fine(schema, index + 1, layout, end, block, bytes);
 	return end <= node->values.len;
 }
 
