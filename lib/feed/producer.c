@@ -39,7 +39,8 @@ void tfc__feed_producer_fail(tfc_feed_producer *producer, const tfc_error *why)
 {
 	if (producer->is_over)
 		return;
-	producer->failure = *why;
+	if (!producer->is_terminated) /* otherwise nothing of it is needed any more */
+		producer->failure = *why;
 	producer->is_over = true;
 	tfc__feed_producer_wake(producer);
 }
@@ -571,7 +572,7 @@ static int partition_assign(tfc_feed_producer *producer, struct feed_partition *
 static int producer_enter(tfc_feed_producer *producer)
 {
 	int code = producer ? tfc__ctx_enter(producer->ctx) : TFC_EINVAL;
-	if (code < 0 || !producer->is_over)
+	if (code < 0 || !producer->is_over || producer->is_terminated)
 		return code;
 	if (!producer->failure.code)
 		return tfc__ctx_fail(producer->ctx, TFC_ESTATE, "feed", 0, "the feed has ended");
@@ -589,15 +590,12 @@ static uint64_t partition_skip(struct feed_partition *partition, uint64_t rows)
 	return skipped;
 }
 
-static int producer_put(tfc_feed_producer *producer, uint64_t number, uint64_t offset,
-			struct tfc__feed_schema *schema, const struct tfc__feed_rows *rows,
-			uint64_t begin, uint64_t *ret_rows)
+static int producer_put_rows(tfc_feed_producer *producer, uint64_t number, uint64_t offset,
+			     const struct tfc__feed_rows *rows, uint64_t begin, uint64_t *ret_rows)
 {
 	tfc_error *error = tfc__ctx_error(producer->ctx);
 	struct feed_partition *partition;
-	int code = tfc__feed_schema_share(&producer->schema, schema, error);
-	if (code == TFC_OK && !begin)
-		code = tfc__feed_rows_check(&producer->schema->schema, rows, error);
+	int code = begin ? TFC_OK : tfc__feed_rows_check(&producer->schema->schema, rows, error);
 	if (code < 0)
 		return code;
 	if (producer->is_terminated) {
@@ -637,6 +635,23 @@ static int producer_put(tfc_feed_producer *producer, uint64_t number, uint64_t o
 	}
 	*ret_rows = skipped + sent;
 	return TFC_OK;
+}
+
+/* Rows that are refused do not decide the schema. */
+static int producer_put(tfc_feed_producer *producer, uint64_t number, uint64_t offset,
+			struct tfc__feed_schema *schema, const struct tfc__feed_rows *rows,
+			uint64_t begin, uint64_t *ret_rows)
+{
+	bool is_first = !producer->schema;
+	int code = tfc__feed_schema_share(&producer->schema, schema, tfc__ctx_error(producer->ctx));
+	if (code < 0)
+		return code;
+	code = producer_put_rows(producer, number, offset, rows, begin, ret_rows);
+	if (code < 0 && is_first) {
+		tfc__feed_shared_schema_release(producer->schema);
+		producer->schema = NULL;
+	}
+	return code;
 }
 
 int tfc_feed_producer_put(tfc_feed_producer *producer, uint64_t partition, uint64_t offset,
