@@ -161,9 +161,14 @@ int tfc_feed_batch_column(const tfc_feed_batch *batch, uint32_t index, tfc_feed_
 	return TFC_OK;
 }
 
-static void batch_release_owner(void *owner)
+static void batch_keep_owner(void *user)
 {
-	tfc_feed_batch_release(owner);
+	tfc_feed_batch_keep(user);
+}
+
+static void batch_release_owner(void *user)
+{
+	tfc_feed_batch_release(user);
 }
 
 int tfc_feed_batch_export(tfc_feed_batch *batch, struct ArrowSchema *ret_schema,
@@ -175,12 +180,11 @@ int tfc_feed_batch_export(tfc_feed_batch *batch, struct ArrowSchema *ret_schema,
 	int code = tfc__feed_schema_export(&batch->schema->schema, &schema);
 	if (code < 0)
 		return code;
-	tfc_feed_batch_keep(batch);
-	code = tfc__feed_layout_export(&batch->schema->schema, &batch->layout, batch->block,
-				       batch_release_owner, batch, ret_array);
+	const struct tfc__feed_owner owner = {batch_keep_owner, batch_release_owner, batch};
+	code = tfc__feed_layout_export(&batch->schema->schema, &batch->layout, batch->block, &owner,
+				       ret_array);
 	if (code < 0) {
 		schema.release(&schema);
-		tfc_feed_batch_release(batch);
 		return code;
 	}
 	*ret_schema = schema;

@@ -204,7 +204,7 @@ static void walk_offsets(struct walk *walk, struct tfc__feed_node *node,
 	if (!walk->block)
 		return;
 	int64_t *to = (int64_t *)(void *)(walk->block + node->offsets.at);
-	if (!source->offsets) { /* no rows */
+	if (!count) { /* Arrow then needs no offsets */
 		*to = 0;
 		return;
 	}
@@ -225,8 +225,8 @@ static void walk_field(struct walk *walk, uint32_t index, const struct ArrowSche
 		walk_fixed(walk, node, field, source, first, count);
 		return;
 	}
-	uint64_t from = source->offsets ? source_offset(source, first) : 0;
-	uint64_t until = source->offsets ? source_offset(source, first + count) : 0;
+	uint64_t from = count ? source_offset(source, first) : 0;
+	uint64_t until = count ? source_offset(source, first + count) : 0;
 	walk_offsets(walk, node, source, first, count);
 	if (field->type == TFC_FEED_TYPE_LIST) {
 		const struct ArrowSchema *child = arrow ? arrow->children[0] : NULL;
@@ -319,8 +319,10 @@ static int check_offsets(const struct tfc__feed_field *field, const struct field
 {
 	int64_t before = 0;
 	*ret_end = 0;
+	if (!count)
+		return TFC_OK;
 	if (!source->offsets)
-		return count ? fail_column(field, "it has no offsets", error) : TFC_OK;
+		return fail_column(field, "it has no offsets", error);
 	for (uint64_t i = 0; i <= count; i++) {
 		int64_t offset = (int64_t)source_offset(source, first + i);
 		if (source->has_small_offsets)
@@ -350,37 +352,59 @@ static int64_t buffers_of(const struct tfc__feed_field *field)
 	return 3;
 }
 
-/* The nested arrays of fixed-size lists, down to the values. */
-static int check_dimensions(const struct tfc__feed_field *field, const struct ArrowArray *array,
-			    uint64_t rows, tfc_error *error)
+/* Whether a value is null in a row that is not. Each row has `size` values, those of row 0 from
+ * `first` on. */
+static bool has_nulls_inside(const struct ArrowArray *outer, uint64_t row, uint64_t rows,
+			     const struct ArrowArray *inner, uint64_t first, uint64_t size)
 {
+	const uint8_t *valid = outer->null_count ? outer->buffers[0] : NULL;
+	if (!inner->null_count || !inner->buffers || inner->n_buffers < 1 || !inner->buffers[0])
+		return false;
+	for (uint64_t i = 0; i < rows; i++)
+		if ((!valid || valid[(row + i) / 8] >> (row + i) % 8 & 1) &&
+		    count_zeros(inner->buffers[0], first + i * size, size))
+			return true;
+	return false;
+}
+
+/* The nested arrays of fixed-size lists, down to the values, for rows [first, first + rows) behind
+ * the array's own offset. */
+static int check_dimensions(const struct tfc__feed_field *field, const struct ArrowArray *array,
+			    uint64_t first, uint64_t rows, tfc_error *error)
+{
+	const struct ArrowArray *outer = array;
+	uint64_t row = (uint64_t)array->offset + first, begin = row, per_row = 1, end;
 	for (uint32_t i = 0; i < field->dimension_count; i++) {
 		uint64_t size = field->dimensions[i];
 		if (field->is_tensor)
 			for (i++; i < field->dimension_count; i++)
 				size *= field->dimensions[i];
-		rows = (rows + (uint64_t)array->offset) * size;
 		if (array->n_children != 1 || !array->children || !array->children[0])
 			return fail_column(field, "its fixed-size list has no items", error);
 		array = array->children[0];
-		if ((uint64_t)array->length < rows)
+		if (__builtin_mul_overflow(begin, size, &begin) ||
+		    __builtin_mul_overflow(per_row, size, &per_row) ||
+		    __builtin_mul_overflow(rows, per_row, &end) ||
+		    __builtin_add_overflow(begin, end, &end) || array->length < 0 ||
+		    array->offset < 0 || (uint64_t)array->length < end)
 			return fail_column(field, "its fixed-size list has too few items", error);
-		if (array_has_nulls(array))
+		begin += (uint64_t)array->offset;
+		if (has_nulls_inside(outer, row, rows, array, begin, per_row))
 			return fail_column(field, "there are nulls within a fixed-size list",
 					   error);
 	}
-	if (array->n_buffers != 2 || !array->buffers || (rows && !array->buffers[1]))
+	if (array->n_buffers != 2 || !array->buffers || (rows && per_row && !array->buffers[1]))
 		return fail_column(field, "it has no values", error);
 	return TFC_OK;
 }
 
-/* `rows`: how many rows of the array are used, behind its own offset. */
+/* Rows [first, first + count) are used, behind the array's own offset. */
 static int check_array(const struct tfc__feed_schema *schema, uint32_t index,
 		       const struct ArrowSchema *arrow, const struct ArrowArray *array,
-		       uint64_t rows, tfc_error *error)
+		       uint64_t first, uint64_t count, tfc_error *error)
 {
 	const struct tfc__feed_field *field = &schema->fields[index];
-	uint64_t end;
+	uint64_t rows = first + count, end;
 	if (!array || array->length < 0 || array->offset < 0 || (uint64_t)array->length < rows)
 		return fail_column(field, "it has fewer rows than the others", error);
 	if (array->n_buffers != buffers_of(field) || !array->buffers || array->dictionary)
@@ -388,7 +412,7 @@ static int check_array(const struct tfc__feed_schema *schema, uint32_t index,
 	if (array->null_count > 0 && !array->buffers[0])
 		return fail_column(field, "it has nulls, but no validity bitmap", error);
 	if (field->dimension_count)
-		return check_dimensions(field, array, rows, error);
+		return check_dimensions(field, array, first, count, error);
 	if (field->type < TFC_FEED_TYPE_UTF8 || field->is_fixed_binary)
 		return rows && field->width && !array->buffers[1]
 			       ? fail_column(field, "it has no values", error)
@@ -403,7 +427,8 @@ static int check_array(const struct tfc__feed_schema *schema, uint32_t index,
 					     : TFC_OK;
 	if (array->n_children != 1 || !array->children)
 		return fail_column(field, "its list has no items", error);
-	return check_array(schema, index + 1, arrow->children[0], array->children[0], end, error);
+	return check_array(schema, index + 1, arrow->children[0], array->children[0], 0, end,
+			   error);
 }
 
 static int check_struct(const struct tfc__feed_schema *schema, const struct tfc__feed_rows *rows,
@@ -418,7 +443,7 @@ static int check_struct(const struct tfc__feed_schema *schema, const struct tfc_
 	for (uint32_t i = 0; i < schema->field_count && code == TFC_OK;
 	     i += 1 + schema->fields[i].descendants, column++)
 		code = check_array(schema, i, rows->schema->children[column],
-				   array->children[column], (uint64_t)array->offset + rows->rows,
+				   array->children[column], (uint64_t)array->offset, rows->rows,
 				   error);
 	return code;
 }
@@ -632,8 +657,8 @@ void tfc__feed_layout_columns(const struct tfc__feed_schema *schema,
 struct exported {
 	const void *buffers[3];
 	struct ArrowArray **children;
-	void (*release)(void *owner); /* of the array at the top */
-	void *owner;
+	struct tfc__feed_owner
+		owner; /* each array has a reference: a child may outlive its parent */
 };
 
 static void exported_array_release(struct ArrowArray *array)
@@ -645,19 +670,21 @@ static void exported_array_release(struct ArrowArray *array)
 			child->release(child);
 		free(child);
 	}
-	if (exported->release)
-		exported->release(exported->owner);
+	exported->owner.release(exported->owner.user);
 	free(exported->children);
 	free(exported);
 	array->release = NULL;
 }
 
 static int array_export_begin(struct ArrowArray *array, uint64_t length, uint64_t nulls,
-			      int64_t buffer_count, uint32_t children)
+			      int64_t buffer_count, uint32_t children,
+			      const struct tfc__feed_owner *owner)
 {
 	struct exported *exported = calloc(1, sizeof(*exported));
 	if (!exported)
 		return TFC_ENOMEM;
+	exported->owner = *owner;
+	owner->keep(owner->user);
 	*array = (struct ArrowArray){.length = (int64_t)length,
 				     .null_count = (int64_t)nulls,
 				     .n_buffers = buffer_count,
@@ -683,7 +710,7 @@ static int array_export_begin(struct ArrowArray *array, uint64_t length, uint64_
 
 static int export_node(const struct tfc__feed_field *field, const struct tfc__feed_node *node,
 		       const uint8_t *block, uint32_t dimension, uint64_t rows,
-		       struct ArrowArray *array)
+		       const struct tfc__feed_owner *owner, struct ArrowArray *array)
 {
 	bool is_outer = !dimension;
 	const void *validity = is_outer && node->nulls ? block + node->validity.at : NULL;
@@ -694,45 +721,43 @@ static int export_node(const struct tfc__feed_field *field, const struct tfc__fe
 		if (field->is_tensor)
 			while (dimension < field->dimension_count)
 				size *= field->dimensions[dimension++];
-		if ((code = array_export_begin(array, rows, nulls, 1, 1)) < 0)
+		if ((code = array_export_begin(array, rows, nulls, 1, 1, owner)) < 0)
 			return code;
 		array->buffers[0] = validity;
-		return export_node(field, node, block, dimension, rows * size, array->children[0]);
+		return export_node(field, node, block, dimension, rows * size, owner,
+				   array->children[0]);
 	}
 	bool is_list = field->type == TFC_FEED_TYPE_LIST;
 	bool is_fixed = field->type < TFC_FEED_TYPE_UTF8 || field->is_fixed_binary;
-	if ((code = array_export_begin(array, rows, nulls, is_list || is_fixed ? 2 : 3, is_list)) <
-	    0)
+	if ((code = array_export_begin(array, rows, nulls, is_list || is_fixed ? 2 : 3, is_list,
+				       owner)) < 0)
 		return code;
 	array->buffers[0] = validity;
 	array->buffers[1] = block + (is_fixed ? node->values.at : node->offsets.at);
 	if (!is_list && !is_fixed)
 		array->buffers[2] = block + node->values.at;
-	return is_list ? export_node(field + 1, node + 1, block, 0, node[1].rows,
+	return is_list ? export_node(field + 1, node + 1, block, 0, node[1].rows, owner,
 				     array->children[0])
 		       : TFC_OK;
 }
 
 int tfc__feed_layout_export(const struct tfc__feed_schema *schema,
 			    const struct tfc__feed_layout *layout, const void *block,
-			    void (*release)(void *owner), void *owner, struct ArrowArray *ret_array)
+			    const struct tfc__feed_owner *owner, struct ArrowArray *ret_array)
 {
 	struct ArrowArray array;
 	uint32_t column = 0;
-	int code = array_export_begin(&array, layout->rows, 0, 1, schema->column_count);
+	int code = array_export_begin(&array, layout->rows, 0, 1, schema->column_count, owner);
 	if (code < 0)
 		return code;
 	for (uint32_t i = 0; i < schema->field_count && code == TFC_OK;
 	     i += 1 + schema->fields[i].descendants)
 		code = export_node(&schema->fields[i], &layout->nodes[i], block, 0, layout->rows,
-				   array.children[column++]);
+				   owner, array.children[column++]);
 	if (code < 0) {
 		array.release(&array);
 		return code;
 	}
-	struct exported *exported = array.private_data;
-	exported->release = release;
-	exported->owner = owner;
 	*ret_array = array;
 	return TFC_OK;
 }

@@ -80,11 +80,16 @@ void tfc__feed_layout_fini(struct tfc__feed_layout *layout);
 void tfc__feed_layout_columns(const struct tfc__feed_schema *schema,
 			      const struct tfc__feed_layout *layout, const void *block,
 			      tfc_feed_column *columns);
-/* A struct array over the block. `release(owner)` is called once, by the array's release callback,
- * on any thread. TFC_ENOMEM: it is not called. */
+/* What the block lives in. Each exported array keeps it once, and releases it on any thread. */
+struct tfc__feed_owner {
+	void (*keep)(void *user);
+	void (*release)(void *user);
+	void *user;
+};
+
+/* A struct array over the block. TFC_ENOMEM: nothing is kept. */
 int tfc__feed_layout_export(const struct tfc__feed_schema *schema,
 			    const struct tfc__feed_layout *layout, const void *block,
-			    void (*release)(void *owner), void *owner,
-			    struct ArrowArray *ret_array);
+			    const struct tfc__feed_owner *owner, struct ArrowArray *ret_array);
 
 #endif

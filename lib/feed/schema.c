@@ -214,7 +214,10 @@ static int fail_type(const struct tfc__feed_field *field, const struct ArrowSche
 	return tfc__fail(error, TFC_ENOTSUP, "feed", 0,
 			 "column \"%s\" has the Arrow format \"%.60s\", which the feed does not "
 			 "support; cast it to numbers, utf8, binary or lists of these",
-			 field->name, arrow->dictionary ? "dictionary" : arrow->format);
+			 field->name,
+			 arrow->dictionary ? "dictionary"
+			 : arrow->format   ? arrow->format
+					   : "");
 }
 
 /* The number behind "+w:" or "w:". */
@@ -250,11 +253,19 @@ static bool read_shape(const struct ArrowSchema *arrow, uint64_t elements,
 	return is_fine && product == elements;
 }
 
+/* The only child, with a format; or NULL. */
+static const struct ArrowSchema *only_child(const struct ArrowSchema *arrow)
+{
+	bool has_one = arrow->n_children == 1 && arrow->children && arrow->children[0] &&
+		       arrow->children[0]->format;
+	return has_one ? arrow->children[0] : NULL;
+}
+
 static bool import_tensor(const struct ArrowSchema *arrow, struct tfc__feed_field *field)
 {
 	uint64_t elements;
 	if (strncmp(arrow->format, "+w:", 3) != 0 || !read_size(arrow->format + 3, &elements) ||
-	    arrow->n_children != 1 || !read_shape(arrow, elements, field))
+	    !only_child(arrow) || !read_shape(arrow, elements, field))
 		return false;
 	field->is_tensor = true;
 	field->type = type_of_format(arrow->children[0]->format);
@@ -265,7 +276,7 @@ static bool import_tensor(const struct ArrowSchema *arrow, struct tfc__feed_fiel
 static bool import_dimensions(const struct ArrowSchema *arrow, struct tfc__feed_field *field)
 {
 	while (!strncmp(arrow->format, "+w:", 3)) {
-		if (field->dimension_count == TFC_FEED_DIMENSIONS_MAX || arrow->n_children != 1 ||
+		if (field->dimension_count == TFC_FEED_DIMENSIONS_MAX || !only_child(arrow) ||
 		    !read_size(arrow->format + 3, &field->dimensions[field->dimension_count++]))
 			return false;
 		arrow = arrow->children[0];
@@ -288,7 +299,7 @@ static int import_field(struct tfc__feed_schema *schema, const struct ArrowSchem
 	if (depth > TFC__FEED_DEPTH_MAX || !arrow->format || arrow->dictionary)
 		return fail_type(field, arrow, error);
 	if (!strcmp(arrow->format, "+l") || !strcmp(arrow->format, "+L")) {
-		if (arrow->n_children != 1)
+		if (!only_child(arrow))
 			return fail_type(field, arrow, error);
 		field->type = TFC_FEED_TYPE_LIST;
 		int code = import_field(schema, arrow->children[0], depth + 1, error);
@@ -322,7 +333,10 @@ int tfc__feed_schema_import(const struct ArrowSchema *arrow, tfc_error *error,
 			"was released");
 	int code = TFC_OK;
 	for (int64_t i = 0; i < arrow->n_children && code == TFC_OK; i++)
-		code = import_field(&schema, arrow->children[i], 1, error);
+		code = arrow->children && arrow->children[i]
+			       ? import_field(&schema, arrow->children[i], 1, error)
+			       : tfc__fail(error, TFC_EINVAL, "feed", 0,
+					   "the Arrow schema lacks column %lld", (long long)i);
 	schema.column_count = (uint32_t)arrow->n_children;
 	if (code == TFC_OK)
 		code = check_names(&schema, error);
