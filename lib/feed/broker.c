@@ -217,7 +217,9 @@ int tfc__feed_broker_open(tfc_ctx *ctx, const char *address, const uint32_t *uid
 				 address, tfc_err_text(code));
 	}
 	broker->ctx = ctx;
-	broker->uids = memcpy(copy, uids, uid_count * sizeof(*copy));
+	broker->uids = copy;
+	for (uint32_t i = 0; i < uid_count; i++)
+		copy[i] = uids[i];
 	broker->uid_count = uid_count;
 	snprintf(broker->address, sizeof(broker->address), "%s", address);
 	tfc__fd_note(ctx, &broker->fd, fd);
