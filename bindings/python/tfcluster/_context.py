@@ -67,7 +67,7 @@ def error_of(error: Any, code: int) -> Error:
     return Error.of(code, text, text_of(detail.component), detail.sys_errno)
 
 
-class _DelayedSignals:
+class DelayedSignals:
     """A block that no signal handler of Python interrupts; they run at its end.
 
     An exception that a handler raises inside a callback would lose the event that the callback is for. Blocking the
@@ -164,11 +164,11 @@ class Context:
                 return
             self._is_dispatching = True
             try:
-                with _DelayedSignals():
+                with DelayedSignals():
                     self.library.tfc_ctx_dispatch(self.pointer, 0)
             finally:
                 self._is_dispatching = False
-                self._wake()
+                self.wake()
                 if self._is_closing:
                     self.close()
             failure, self._failure = self._failure, None
@@ -205,7 +205,7 @@ class Context:
                         os.close(self._notice)
             self.dispatch()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         """Lets the threads that wait look again whether it is over."""
         if self._is_polled:
             os.eventfd_write(self._notice, 1)
@@ -295,7 +295,7 @@ class Context:
             self.library.tfc_ctx_free(pointer)
             if not self._is_polled:
                 os.close(self._notice)  # otherwise by the thread that polls it
-            self._wake()
+            self.wake()
         for function in on_dispatch:
             function()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import weakref
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -14,8 +16,13 @@ from .errors import DeadlineError, Error, InvalidError
 if TYPE_CHECKING:
     from .job import Job
 
+START_S = 600.0  # until a queue that no task reads is an error
 _AGAIN = int(_abi.Err.EAGAIN)
 _Kind = _abi.FeedEventKind
+
+
+def _invalid(text: str) -> InvalidError:
+    return InvalidError(text, int(_abi.Err.EINVAL), "feed")
 
 
 class Partitions:
@@ -37,6 +44,19 @@ class Partition:
         self.number = number
         self.parts = parts  # a chunk, and the rows of it from and to
         self.rows = sum(end - begin for _, begin, end in parts)
+        self.offset = 0  # rows that were put
+        self.is_finished = False
+        self.is_new = True  # `put` waits for it, and raises `failure`
+        self.failure: Error | None = None
+
+    def next_rows(self) -> tuple[_columns.Chunk, int, int] | None:
+        """The chunk of the row at `offset`, and the rows of it that are left, from and to."""
+        before = 0
+        for chunk, begin, end in self.parts:
+            if self.offset < before + end - begin:
+                return chunk, begin + self.offset - before, end
+            before += end - begin
+        return None
 
 
 class Put:
@@ -55,8 +75,7 @@ class Put:
         """Waits until all rows were consumed, after the `with` block or `Producer.end`: rows that do not fill a batch are
         consumed only when it is known that no more follow. Raises what ended the feed, or DeadlineError."""
         if not self._producer.is_ending:
-            raise InvalidError("wait: the feed has not ended; leave its block or call end() first",
-                               int(_abi.Err.ESTATE), "feed")
+            raise Error("wait: the feed has not ended; leave its block or call end() first", int(_abi.Err.ESTATE), "feed")
         self._producer._wait(self.done, timeout)
 
 
@@ -65,26 +84,35 @@ class Producer:
 
     def __init__(self, job: Job, queue: str, *, task: str | None = None, results: bool = False, window: int = 0,
                  partition_rows: int | None = None, producer: str = "0", producers: int = 1,
-                 on_result: Callable[[int, int, dict[str, Any]], None] | None = None) -> None:
+                 start_timeout: float | None = START_S, on_result: Callable[[int, int, dict[str, Any]], None] | None = None) -> None:
         self._job = job
         self._context = job.client._context
         self._on_result = on_result
         self._partition_rows = partition_rows
+        self._start_timeout = start_timeout
+        self._place = queue, producer
         self._handle = ctypes.c_void_p()
         self._number = _context.register(self)
-        # All producers of a queue share the numbers of partitions.
-        self._next_partition = (int(producer) if producer.isdecimal() else zlib.crc32(producer.encode())) << 32
+        # All producers of a queue share the numbers of partitions. A later feed of this job goes on where this one ends: a
+        # task may still know the partitions of an earlier one.
+        first = (int(producer) if producer.isdecimal() else zlib.crc32(producer.encode())) << 32
+        self._next_partition = job._next_partitions.get(self._place, first)
         self.pending: dict[int, Partition] = {}
-        self._replays: deque[tuple[int, int]] = deque()
+        self._queue: deque[Partition] = deque()  # to be put; those that are put again come first
         self._is_open = False
+        self._is_read = False  # a task has the queue open
         self._is_ready = True
         self._is_ended = False
         self._failure: Error | None = None
         self.is_terminated = False
         self.is_ending = False
         options = _abi.tfc_feed_producer_options()
-        if partition_rows is not None and partition_rows < 1:
-            raise InvalidError("partition_rows: must be at least 1", int(_abi.Err.EINVAL), "feed")
+        for name, value, least in ("partition_rows", partition_rows, 1), ("producers", producers, 1), ("window", window, 0):
+            if value is not None and (not isinstance(value, int) or value < least):
+                raise _invalid(f"{name}: must be a number, at least {least}, not {value!r}")
+        for name, text in ("queue", queue), ("producer", producer), ("task", task or ""):
+            if not isinstance(text, str):
+                raise _invalid(f"{name}: must be a string, not {text!r}")
         try:
             with self._context.locked() as library:
                 library.tfc_feed_producer_options_init(ctypes.byref(options), ctypes.sizeof(options))
@@ -97,6 +125,8 @@ class Producer:
         except BaseException:
             _context.forget(self._number)
             raise
+        self._on_dispatch = _pump_of(weakref.ref(self))
+        self._context.on_dispatch.append(self._on_dispatch)
         try:
             self._wait(lambda: self._is_open)
         except BaseException:
@@ -114,7 +144,7 @@ class Producer:
             case _Kind.DONE:
                 self.pending.pop(event.partition, None)
             case _Kind.REPLAY:
-                self._replays.append((event.partition, event.offset))
+                self._replay(event.partition, event.offset)
             case _Kind.RESULT:
                 library = self._context.library
                 columns = _columns.columns_of(library, library.tfc_feed_batch_keep(event.batch), _columns.Kept())
@@ -140,76 +170,96 @@ class Producer:
         raise self._failure
 
     def _wait(self, is_done: Callable[[], bool], timeout: float | None = None) -> None:
-        """Dispatches until is_done(), and puts again what was lost meanwhile."""
-        while True:
-            if not self._context.wait(lambda: is_done() or self._is_ended or bool(self._replays), timeout):
-                raise DeadlineError(f"the tasks did not consume the rows within {timeout:g} s",
-                                    int(_abi.Err.ETIMEDOUT), "feed")
-            self._check()
-            if self._replays:
-                self._replay()
-            elif is_done() or self._is_ended:
-                return
+        """Dispatches until is_done(), or the feed has ended."""
+        if not self._context.wait(lambda: is_done() or self._is_ended, timeout):
+            raise DeadlineError(f"the tasks did not consume the rows within {timeout:g} s",
+                                int(_abi.Err.ETIMEDOUT), "feed")
+        self._check()
 
     # ---- putting
 
-    def _call(self, function: Callable[[Any], tuple[int, int]]) -> int:
-        """Calls the library until it has room."""
-        while True:
-            with self._context.locked() as library:
-                self._is_ready = False
-                code, done = function(library)
-                if code >= 0:
-                    return done
-                error = _context.error_of(library.tfc_ctx_error(self._context.pointer), code)
-            if code == int(_abi.Err.ESTATE):  # if the feed has ended, END is on its way
-                self._context.wait(lambda: self._is_ended, 1)
-            if self._is_ended:
-                self._check()
-            if code != _AGAIN:
-                raise error
-            self._context.wait(lambda: self._is_ready or self._is_ended)
+    def _replay(self, number: int, offset: int) -> None:
+        partition = self.pending.get(number)
+        if partition is not None:
+            partition.offset, partition.is_finished = offset, False
+            if partition not in self._queue:
+                self._queue.appendleft(partition)
 
-    def _put_partition(self, partition: Partition, offset: int) -> None:
-        """Puts the rows from `offset` on. Gives up when the task dies: the partition is then replayed."""
-        before = 0
-        for chunk, begin, end in partition.parts:
-            at = begin + max(0, min(offset - before, end - begin))
-            while at < end:
-                place = before + at - begin
-                at += self._call(lambda library, at=at, chunk=chunk, end=end, place=place: chunk.put(
-                    library, "tfc_feed_producer_put", self._handle, partition.number, place, at, end))
-                if self._is_replayed(partition.number):
-                    return
-            before += end - begin
-        if self._is_replayed(partition.number):
-            return
-        self._call(lambda library: (library.tfc_feed_producer_finish(
-            self._handle, partition.number, partition.rows), 0))
+    def _pump(self) -> None:
+        """Puts what there is room for. Runs after each dispatch, whoever waits for what."""
+        with self._context.condition:
+            if not self._queue or not self._is_ready or not self._handle or self._context.pointer is None:
+                return
+            with _context.DelayedSignals():
+                while self._queue and self._put_rows(self._queue[0]):
+                    self._queue.popleft()
+            self._context.wake()
 
-    def _is_replayed(self, number: int) -> bool:
-        return any(number == replayed for replayed, _ in self._replays)
+    def _put_rows(self, partition: Partition) -> bool:
+        """Puts rows of a partition. False: there is no room for all of them."""
+        library = self._context.library
+        while not partition.is_finished:
+            self._is_ready = False  # the library sets it again
+            rows = partition.next_rows()
+            done = 0
+            if rows is None:
+                code = library.tfc_feed_producer_finish(self._handle, partition.number, partition.rows)
+                partition.is_finished = code >= 0
+            else:
+                chunk, begin, end = rows
+                code, done = chunk.put(library, "tfc_feed_producer_put", self._handle, partition.number,
+                                       partition.offset, begin, end)
+            if code == _AGAIN:
+                return False
+            if code == int(_abi.Err.ESTATE):  # the event END is on its way, and says why
+                return False
+            if code < 0:
+                self._fail(partition, _context.error_of(library.tfc_ctx_error(self._context.pointer), code))
+                self._is_ready = True
+                return True
+            self._is_read, self._is_ready = True, True
+            partition.offset += done
+        return True
 
-    def _replay(self) -> None:
-        while self._replays:
-            number, offset = self._replays.popleft()
-            partition = self.pending.get(number)
-            if partition is not None:
-                self._put_partition(partition, offset)
+    def _fail(self, partition: Partition, error: Error) -> None:
+        self.pending.pop(partition.number, None)
+        partition.failure = error
+        if not partition.is_new:
+            self._failure, self._is_ended = self._failure or error, True
 
     def _add(self, put: Put, parts: list[tuple[_columns.Chunk, int, int]]) -> None:
         partition = Partition(self._next_partition, parts)
-        self._next_partition += 1
-        self.pending[partition.number] = partition
+        with self._context.condition:
+            if self.is_ending:
+                raise Error("put: the feed has ended", int(_abi.Err.ESTATE), "feed")
+            self._next_partition += 1
+            self._job._next_partitions[self._place] = self._next_partition
+            self.pending[partition.number] = partition
+            self._queue.append(partition)
         put.numbers.add(partition.number)
         put.rows += partition.rows
+        self._pump()
         try:
-            self._put_partition(partition, 0)
-        except BaseException:
-            self.pending.pop(partition.number, None)
-            raise
-        if self._replays:
-            self._replay()
+            self._await_put(partition)
+        finally:
+            partition.is_new = False
+        if partition.failure is not None:
+            raise partition.failure
+
+    def _await_put(self, partition: Partition) -> None:
+        def is_put() -> bool:
+            return partition not in self._queue
+
+        def is_read() -> bool:
+            return self._is_read or self._is_ended or is_put()
+
+        if not is_read():
+            self._context.wait(lambda: is_read() or self._job.state == "running")
+            if not self._context.wait(is_read, self._start_timeout):
+                raise DeadlineError(
+                    f'no task has read queue "{self._place[0]}" within {self._start_timeout:g} s; call '
+                    f'ctx.feed("{self._place[0]}") in the function of the tasks', int(_abi.Err.ETIMEDOUT), "feed")
+        self._wait(is_put)
 
     def _cut(self, chunk: _columns.Chunk) -> Iterator[tuple[int, int]]:
         size = self._partition_rows or _columns.rows_for(chunk.row_bytes)
@@ -227,12 +277,11 @@ class Producer:
         numpy arrays whose first axis is the rows, one array, a tf.data.Dataset or an iterable of rows, or `Partitions`.
         Rows are tuples, lists, dicts or single values. Columns without names are called "0", "1", ...
         """
-        if epochs < 1:
-            raise InvalidError("epochs: must be at least 1", int(_abi.Err.EINVAL), "feed")
+        if not isinstance(epochs, int) or epochs < 1:
+            raise _invalid(f"epochs: must be a number, at least 1, not {epochs!r}")
         inner = source.sources if isinstance(source, Partitions) else source
         if epochs > 1 and _columns.is_one_shot(inner):
-            raise InvalidError(f"epochs: a {type(inner).__name__} can be read only once; feed a table, a list or arrays",
-                               int(_abi.Err.EINVAL), "feed")
+            raise _invalid(f"epochs: a {type(inner).__name__} can be read only once; feed a table, arrays or a list")
         put = Put(self)
         for _ in range(epochs):
             if isinstance(source, Partitions):
@@ -247,19 +296,28 @@ class Producer:
     # ---- the end
 
     def end(self, timeout: float | None = None) -> None:
-        """Ends the feed, and waits until all of it was consumed."""
-        with self._context.locked() as library:
-            self._context.check(library.tfc_feed_producer_end(self._handle))
-            self.is_ending = True
+        """Ends the feed, and waits until all of it was consumed. Again: waits."""
+        while not self.is_ending:
+            self._wait(lambda: not self._queue, timeout)
+            with self._context.locked() as library:
+                if not self._queue:
+                    self._context.check(library.tfc_feed_producer_end(self._handle))
+                    self.is_ending = True
         self._wait(lambda: self._is_ended, timeout)
 
     def close(self) -> None:
         """Closes the feed at once. Rows that were not consumed are lost. Again: no-op."""
         _context.forget(self._number)
         with self._context.condition:
+            with contextlib.suppress(ValueError):  # closed already, or the context is
+                self._context.on_dispatch.remove(self._on_dispatch)
             if self._context.pointer is not None and self._handle:
                 self._context.library.tfc_feed_producer_close(self._handle)
             self._handle = ctypes.c_void_p()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_on_dispatch"):
+            self.close()
 
     def __enter__(self) -> Producer:
         return self
@@ -270,6 +328,15 @@ class Producer:
                 self.end()
         finally:
             self.close()
+
+
+def _pump_of(producer: weakref.ref[Producer]) -> Callable[[], None]:
+    def pump() -> None:
+        known = producer()
+        if known is not None:
+            known._pump()
+
+    return pump
 
 
 def _event(user: int | None, event: Any) -> None:

@@ -69,11 +69,12 @@ class Job:
         self._inbox = Inbox()
         self._subscription: Subscription | None = None
         self._bundle: _bundle.Directory | None = None  # until a node in this process has its own copy
+        self._next_partitions: dict[tuple[str, str], int] = {}  # of the next feed, by its queue and producer
 
     # ---- data
 
     def feed(self, queue: str = "train", *, task: str | None = None, window: int = 0, partition_rows: int | None = None,
-             producer: str = "0", producers: int = 1) -> Producer:
+             producer: str = "0", producers: int = 1, start_timeout: float | None = 600) -> Producer:
         """Feeds a queue of the tasks that train, or of one `task` such as "evaluator/0":
 
             with job.feed("train") as feed:
@@ -81,11 +82,12 @@ class Job:
 
         The tasks read it with `ctx.feed("train")`. Leaving the block ends the feed, and waits until all rows are
         consumed. `window` is how many bytes may be on their way to each task (64 MiB). Several programs may feed a
-        queue: each has a `producer` name of its own, and `producers` is their number.
+        queue: each has a `producer` name of its own, and `producers` is their number. A queue that no task reads within
+        `start_timeout` seconds after the job has started to run is a DeadlineError in `put`.
         """
         from ._producer import Producer
         return Producer(self, queue, task=task, window=window, partition_rows=partition_rows, producer=producer,
-                        producers=producers)
+                        producers=producers, start_timeout=start_timeout)
 
     # ---- how a job begins
 
