@@ -20,7 +20,7 @@ fails raises a class of [errors](#errors); times are in seconds, sizes in bytes.
 TITLES = {"_run": "Jobs", "job": "A job that is followed", "client": "Clusters", "_task_context": "In a task",
           "checkpoints": "Checkpoints", "resolver": "Cluster resolver", "errors": "Errors", "types": "Results",
           "_subscription": "Events", "_producer": "Feeding", "feed": "Reading a feed",
-          "map_batches": "Inference", "TFCluster": "TFCluster", "TFNode": "TFNode", "TFParallel": "TFParallel"}
+          "_map_batches": "Inference", "TFCluster": "TFCluster", "TFNode": "TFNode", "TFParallel": "TFParallel"}
 MORE = {"_subscription": ["Events"], "checkpoints": ["Checkpoints"], "feed": ["Feed", "DataFeed"],
         "_producer": ["Producer", "Put"], "job": ["TaskRow"],
         "types": ["Jobs", "MissingNode"]}

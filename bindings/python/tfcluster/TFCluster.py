@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import DeadlineError, InvalidError, JobError
-from .TFNode import NO_FEED, TFNodeContext
+from .feed import to_rows
+from .TFNode import TFNodeContext
 
 if TYPE_CHECKING:
+    from ._producer import Producer
     from ._task_context import TaskContext
     from .job import Job, TaskRow
 
+_EPOCHS = 10  # of TensorFlowOnSpark's train
+_Feed = TypeVar("_Feed", bound="Producer")
 MapFun = Callable[[Any, TFNodeContext], Any]
 
 
@@ -44,8 +49,11 @@ def run(sc: None, map_fun: MapFun, tf_args: Any, num_executors: int, num_ps: int
     """
     if sc is not None:
         raise InvalidError("sc: there is no Spark here; pass None")
-    if input_mode != InputMode.TENSORFLOW:
-        raise NotImplementedError(NO_FEED)
+    if input_mode not in (InputMode.TENSORFLOW, InputMode.SPARK):
+        raise InvalidError(f"input_mode: must be InputMode.TENSORFLOW or InputMode.SPARK, not {input_mode!r}")
+    if input_mode == InputMode.SPARK and num_ps:
+        raise InvalidError("input_mode: with parameter servers, nothing reads a feed in the workers, which run TensorFlow's "
+                           "server; use InputMode.TENSORFLOW, and read the data in map_fun with tf.data")
     if master_node not in (None, "chief", "master"):
         raise InvalidError(f'master_node: TensorFlow knows no task type "{master_node}"; pass "chief"')
     counts = {"ps": num_ps, "chief": int(master_node is not None or num_ps > 0), "evaluator": int(bool(eval_node))}
@@ -61,7 +69,7 @@ def run(sc: None, map_fun: MapFun, tf_args: Any, num_executors: int, num_ps: int
     job = _run_map_fun(map_fun, tf_args, counts, default_fs, roles=roles,
                        tensorboard=(log_dir or "tensorboard_0") if tensorboard else None,
                        **{"pending_deadline_s": reservation_timeout, **options})
-    cluster = TFCluster(job, counts)
+    cluster = TFCluster(job, counts, input_mode)
     cluster._await_tasks()
     return cluster
 
@@ -69,9 +77,11 @@ def run(sc: None, map_fun: MapFun, tf_args: Any, num_executors: int, num_ps: int
 class TFCluster:
     """A cluster under way. `run` makes one; `job` is the `Job` behind it."""
 
-    def __init__(self, job: Job, counts: dict[str, int]) -> None:
+    def __init__(self, job: Job, counts: dict[str, int], input_mode: int = InputMode.TENSORFLOW) -> None:
         self.job = job
         self._counts = counts
+        self._input_mode = input_mode
+        self._feeds: dict[str, Producer] = {}  # of train, by queue; they end in shutdown
 
     @property
     def cluster_info(self) -> list[dict[str, Any]]:
@@ -93,11 +103,39 @@ class TFCluster:
         board = self.job.tasks.get("tensorboard/0")
         return f"http://{board.address}" if board is not None and board.address else None
 
-    def train(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(NO_FEED)
+    def train(self, dataRDD: Any, num_epochs: int = 0, feed_timeout: float = 600, qname: str = "input") -> None:
+        """Feeds rows to the tasks, which read them with a DataFeed, `num_epochs` times (0: 10 times).
 
-    def inference(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(NO_FEED)
+        `dataRDD` is what `Job.feed` takes: rows, arrays, an Arrow table or `Partitions`. Returns when all rows are on their
+        way; `shutdown` waits until they are consumed. It may be called again. `feed_timeout` bounds, in seconds, how
+        long nobody may read the queue `qname` at the beginning. Raises the cause if a task fails meanwhile.
+        """
+        from ._producer import Producer
+
+        feed = self._feed(qname, Producer, start_timeout=feed_timeout)
+        feed.put(dataRDD, epochs=num_epochs or _EPOCHS)
+
+    def inference(self, dataRDD: Any, feed_timeout: float = 600, qname: str = "input") -> Iterator[Any]:
+        """Feeds rows to the tasks, and yields the results that they return with `batch_results`: one for each row, in
+        the same order. Nothing is fed before the first result is asked for. It may be called again.
+        """
+        from ._map_batches import ResultFeed
+
+        trains = self._counts.get("chief", 0) + self._counts.get("worker", 0)
+        feed = self._feed(qname, ResultFeed, workers=trains, start_timeout=feed_timeout)
+        for columns in feed.results(dataRDD):
+            yield from to_rows(columns, 0, len(next(iter(columns.values()))))
+
+    def _feed(self, qname: str, kind: type[_Feed], **options: Any) -> _Feed:
+        """The feed of a queue, which the first call opens."""
+        if self._input_mode != InputMode.SPARK:
+            raise InvalidError("the cluster reads its data itself; feed one with input_mode=InputMode.SPARK")
+        if qname not in self._feeds:
+            self._feeds[qname] = kind(self.job, qname, **options)
+        feed = self._feeds[qname]
+        if type(feed) is not kind:
+            raise InvalidError(f'qname: queue "{qname}" has both train and inference; give one of them another queue')
+        return feed
 
     def shutdown(self, ssc: None = None, grace_secs: float = 0, timeout: float = 259200) -> None:
         """Waits until map_fun has returned in all tasks that train, and ends the cluster. A second call does nothing.
@@ -107,14 +145,20 @@ class TFCluster:
         cannot come too late, because the job ends with its tasks.
         """
         if ssc is not None:
-            raise NotImplementedError(NO_FEED)
+            raise InvalidError("ssc: there is no Spark here; pass None")
+        deadline = None if timeout < 0 else time.monotonic() + timeout
+        feeds, self._feeds = self._feeds, {}
         try:
-            self.job.result(None if timeout < 0 else timeout)
+            for feed in feeds.values():
+                feed.end(None if deadline is None else max(0, deadline - time.monotonic()))
+            self.job.result(None if deadline is None else max(0, deadline - time.monotonic()))
         except DeadlineError:
             if not self.job.done():
                 self.job.stop()
             raise
         finally:
+            for feed in feeds.values():
+                feed.close()
             if self.job.done():
                 self.job.close()
 

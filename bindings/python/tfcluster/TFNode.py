@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import getpass
 import os
+from collections.abc import Mapping
 from typing import Any
 
+from . import feed
 from ._task_context import TaskContext
 
 # https://hadoop.apache.org/docs/r3.0.0/hadoop-project-dist/hadoop-common/filesystem/index.html
 _HADOOP_SCHEMES = ("adl", "file", "hdfs", "oss", "s3", "s3a", "s3n", "swift", "viewfs", "wasb")
-NO_FEED = ("InputMode.SPARK needs the feed of data from the driver, which this version does not have; use "
-           "InputMode.TENSORFLOW, and read the data in map_fun, for instance with tf.data")
 
 
 class TFNodeContext:
@@ -38,8 +38,10 @@ class TFNodeContext:
         """Does nothing. The library keeps the port from other programs until the task has ended, and TensorFlow
         can bind it nevertheless."""
 
-    def get_data_feed(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(NO_FEED)
+    def get_data_feed(self, train_mode: bool = True, qname_in: str = "input", qname_out: str = "output",
+                      input_mapping: Mapping[str, str] | None = None) -> DataFeed:
+        """The rows that `TFCluster.train` or `TFCluster.inference` feed to this task. `qname_out` changes nothing."""
+        return DataFeed(self, train_mode, qname_in, qname_out, input_mapping)
 
 
 def hdfs_path(ctx: Any, path: str) -> str:
@@ -60,8 +62,13 @@ def hdfs_path(ctx: Any, path: str) -> str:
     return f"{default_fs}/{path}"
 
 
-class DataFeed:
-    """InputMode.SPARK's side of a task."""
+class DataFeed(feed.DataFeed):
+    """The rows that `TFCluster.train` or `TFCluster.inference` feed to a task of InputMode.SPARK, in lists.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(NO_FEED)
+    `mgr` is the ctx of the map_fun. With `train_mode` False, a batch ends with its partition, and `batch_results` returns
+    one result for each row.
+    """
+
+    def __init__(self, mgr: TFNodeContext, train_mode: bool = True, qname_in: str = "input", qname_out: str = "output",
+                 input_mapping: Mapping[str, str] | None = None) -> None:
+        super().__init__(mgr.task.feed(qname_in), train_mode, input_mapping)

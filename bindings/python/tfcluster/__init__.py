@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from .errors import (AccessError, ConnectionLostError, DeadlineError, Error, InvalidError, JobError, JobStoppedError,
                          NotFoundError, TaskFailed)
     from .job import Job, Task
-    from .map_batches import map_batches
+    from ._map_batches import map_batches
     from .resolver import ClusterResolver
     from .types import AttemptEnd, Event, JobInfo, Member, RestartPolicy, TaskInfo
 
 _HOMES = {
     "_producer": ("Partitions",),
     "_run": ("run", "attach"),
-    "map_batches": ("map_batches",),
+    "_map_batches": ("map_batches",),
     "client": ("Client", "connect", "local"),
     "job": ("Job", "Task"),
     "errors": ("AccessError", "ConnectionLostError", "DeadlineError", "Error", "InvalidError", "JobError",
@@ -55,8 +55,8 @@ _MODULES = ("TFCluster", "TFNode", "TFParallel")
 __all__ = [  # noqa: F822 (defined by __getattr__)
     "AccessError", "AttemptEnd", "Client", "ClusterResolver", "ConnectionLostError", "DeadlineError", "Err", "Error",
     "Event", "InvalidError", "Job", "JobError", "JobInfo", "JobStoppedError", "Member", "NotFoundError",
-    "Partitions", "RestartPolicy", "TFCluster", "TFNode", "TFParallel", "Task", "TaskContext", "TaskFailed", "TaskInfo", "attach",
-    "connect", "context", "local", "map_batches", "run",
+    "Partitions", "RestartPolicy", "TFCluster", "TFNode", "TFParallel", "Task", "TaskContext", "TaskFailed", "TaskInfo",
+    "attach", "connect", "context", "local", "map_batches", "run",
 ]
 
 

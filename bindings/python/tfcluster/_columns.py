@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _abi
@@ -68,7 +68,8 @@ class ColumnChunk(Chunk):
     def _add(self, column: Any, name: str, values: Any, is_first: bool) -> None:
         import numpy as np
 
-        array = np.asanyarray(values)
+        is_list = isinstance(values, (list, tuple)) and len(values) > 0
+        array = _to_array(name, list(values), 0) if is_list else np.asanyarray(values)
         if array.ndim == 0:
             raise _invalid(f'column "{name}" is one value, not a column of rows')
         if array.ndim - 1 > _DIMENSIONS_MAX:
@@ -80,7 +81,7 @@ class ColumnChunk(Chunk):
             raise _invalid(f'column "{name}" has {len(array)} rows, but the columns before have {self.rows}')
         column.size = ctypes.sizeof(column)
         column.name = name.encode()
-        if isinstance(array, np.ma.MaskedArray):
+        if isinstance(array, np.ma.MaskedArray):  # may be of any kind
             array = self._add_validity(column, name, array)
         if array.dtype.kind in "OUST":
             self._add_text(column, name, array)
@@ -116,7 +117,10 @@ class ColumnChunk(Chunk):
         if array.ndim != 1:
             raise _invalid(f'column "{name}": text and bytes must be single values of a row')
         values = array.tolist()
-        is_text = not values or isinstance(values[0], str)
+        is_text = isinstance(values[0], str) if values else array.dtype.kind != "S"
+        if values and not isinstance(values[0], (str, bytes, bytearray, type(None))):
+            raise _invalid(f'column "{name}": row 0 is {type(values[0]).__name__} {values[0]!r:.40}, which the feed does '
+                           "not support; convert it to numbers, text or bytes")
         for row, value in enumerate(values):
             if value is None:
                 raise _invalid(f'column "{name}": row {row} is None; use a masked array or an Arrow table for missing '
@@ -152,9 +156,9 @@ class ArrowChunk(Chunk):
         self.row_bytes = self._bytes() // max(1, self.rows)
 
     def _bytes(self) -> int:
-        """About how many bytes the rows have: those of numbers; text and lists are taken as short."""
-        schema = self._schema.value
-        return self.rows * sum(_arrow_row_bytes(child) for child in _children(schema, _abi.ArrowSchema))
+        """How many bytes the rows have."""
+        columns = zip(_children(self._schema.value, _abi.ArrowSchema), _children(self._array, _abi.ArrowArray), strict=True)
+        return sum(_arrow_bytes(schema, array, self._array.offset, self.rows) for schema, array in columns)
 
     def put(self, library: Any, function: str, handle: Any, partition: int, offset: int, begin: int,
             end: int) -> tuple[int, int]:
@@ -187,13 +191,31 @@ def _children(parent: Any, kind: Any) -> Iterator[Any]:
         yield kind.from_address(parent.children[index])
 
 
-def _arrow_row_bytes(schema: Any) -> int:
-    text = (schema.format or b"").decode()
-    if text.startswith("+w:"):
-        return int(text[3:]) * sum(_arrow_row_bytes(child) for child in _children(schema, _abi.ArrowSchema))
+def _arrow_bytes(schema: Any, array: Any, begin: int, rows: int) -> int:
+    """The bytes of the rows from `begin` on of a column, without those of offsets and validity."""
+    text = (schema.format or b"").decode(errors="replace")
+    begin += array.offset
     if text.startswith("w:"):
-        return int(text[2:])
-    return {"c": 1, "C": 1, "b": 1, "s": 2, "S": 2, "e": 2, "i": 4, "I": 4, "f": 4}.get(text, 8)
+        return rows * int(text[2:])
+    if text.startswith("+w:") and array.n_children == 1:
+        count = int(text[3:])
+        return _arrow_bytes(*_only_child(schema, array), begin * count, rows * count)
+    if text in _OFFSETS and rows and array.n_buffers > 1 and array.buffers[1]:
+        offsets = (_OFFSETS[text] * (begin + rows + 1)).from_address(array.buffers[1])
+        first, last = offsets[begin], offsets[begin + rows]
+        if text[0] != "+":
+            return int(last - first)
+        return _arrow_bytes(*_only_child(schema, array), first, last - first)
+    return rows * {"c": 1, "C": 1, "b": 1, "s": 2, "S": 2, "e": 2, "i": 4, "I": 4, "f": 4}.get(text, 8)
+
+
+def _only_child(schema: Any, array: Any) -> tuple[Any, Any]:
+    return _abi.ArrowSchema.from_address(schema.children[0]), _abi.ArrowArray.from_address(array.children[0])
+
+
+# The types of offsets, by the format of the column.
+_OFFSETS: dict[str, Any] = {"u": ctypes.c_int32, "z": ctypes.c_int32, "+l": ctypes.c_int32,
+                            "U": ctypes.c_int64, "Z": ctypes.c_int64, "+L": ctypes.c_int64}
 
 
 class _ArrowStream(ctypes.Structure):
@@ -237,6 +259,21 @@ def _stream_chunks(source: Any) -> Iterator[Chunk]:
         yield ArrowChunk(schema, array)
 
 
+def _array_chunks(source: Any) -> Iterator[Chunk]:
+    schema_capsule, array_capsule = source.__arrow_c_array__()
+    schema, array = _ArrowSchema(), _abi.ArrowArray()
+    _move(_capsule_pointer(schema_capsule, b"arrow_schema"), schema.value)
+    _move(_capsule_pointer(array_capsule, b"arrow_array"), array)
+    yield ArrowChunk(schema, array)
+
+
+def _move(address: int, target: Any) -> None:
+    """Moves a struct out of a capsule, which then has none to release."""
+    kind = type(target)
+    ctypes.memmove(ctypes.addressof(target), address, ctypes.sizeof(kind))
+    ctypes.memset(address + kind.release.offset, 0, ctypes.sizeof(ctypes.c_void_p))
+
+
 # ---- sources
 
 
@@ -261,21 +298,40 @@ def _row_columns(rows: Sequence[Any], first_row: int) -> dict[str, Any]:
 def _to_array(name: str, values: list[Any], first_row: int) -> Any:
     import numpy as np
 
+    def refuse(index: int, what: str) -> InvalidError:
+        return _invalid(f'column "{name}": row {first_row + index} {what}')
+
+    is_text = isinstance(values[0], (str, bytes))
     for index, value in enumerate(values):
         if value is None:
-            raise _invalid(f'column "{name}": row {first_row + index} is None; use a masked array or an Arrow table for '
-                           "missing values")
-    if isinstance(values[0], (str, bytes)):
+            raise refuse(index, "is None; use a masked array or an Arrow table for missing values")
+        if isinstance(value, (str, bytes)) and not is_text:  # numpy would make all of them text
+            raise refuse(index, f"is {type(value).__name__}, but row {first_row} is {type(values[0]).__name__}")
+    if is_text:
         array = np.empty(len(values), object)
         array[:] = values
         return array
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
+    except (ValueError, TypeError, OverflowError):
+        shapes = [_shape(value) for value in values]
+        odd = next((index for index, shape in enumerate(shapes) if shape != shapes[0]), 0)
+        raise refuse(odd, f"has the shape {shapes[odd]}, but row {first_row} has {shapes[0]}; pad the rows, or use lists "
+                          "in an Arrow table") from None
+    if array.dtype.kind == "O":
+        odd = next((index for index, value in enumerate(values) if np.asarray(value).dtype.kind == "O"), 0)
+        raise refuse(odd, f"is {type(values[odd]).__name__} {values[odd]!r:.40}, which the feed does not support; convert "
+                          "it to numbers, text or bytes")
+    return array
+
+
+def _shape(value: Any) -> str:
+    import numpy as np
+
+    try:
+        return str(list(np.shape(value)))
     except ValueError:
-        lengths = [np.shape(value) if np.ndim(value) else () for value in values]
-        odd = next((index for index, shape in enumerate(lengths) if shape != lengths[0]), 0)
-        raise _invalid(f'column "{name}": row {first_row + odd} has the shape {list(lengths[odd])}, but row 0 has '
-                       f"{list(lengths[0])}; pad the rows, or use lists in an Arrow table") from None
+        return "of rows of different lengths"
 
 
 def _iterable_chunks(rows: Iterable[Any], limit: int | None) -> Iterator[Chunk]:
@@ -294,11 +350,13 @@ def chunks_of(source: Any, limit: int | None = None) -> Iterator[Chunk]:
         return iter((source,))
     if hasattr(source, "__arrow_c_stream__"):
         return _stream_chunks(source)
+    if hasattr(source, "__arrow_c_array__"):
+        return _array_chunks(source)
     if isinstance(source, Mapping):
         return iter((ColumnChunk(source),))
     if hasattr(source, "__array__") or hasattr(source, "__array_interface__"):
         return iter((ColumnChunk({"0": source}),))
-    if isinstance(source, tuple) and source and all(hasattr(part, "__array__") for part in source):
+    if isinstance(source, (tuple, list)) and source and all(getattr(part, "ndim", 0) for part in source):
         return iter((ColumnChunk({str(place): part for place, part in enumerate(source)}),))
     if hasattr(source, "as_numpy_iterator"):  # tf.data.Dataset: its elements are rows
         return _iterable_chunks(source.as_numpy_iterator(), limit)
@@ -402,7 +460,7 @@ def _values(owner: _Owner, column: Any, rows: int) -> Any:
         bits = _view(owner, column.values, "u1", ((count + 7) // 8,))
         values = np.unpackbits(bits, count=count, bitorder="little").astype(bool).reshape(shape)
     elif column.type == _Type.BFLOAT16:
-        import ml_dtypes
+        import ml_dtypes  # type: ignore[import-not-found, unused-ignore]
         values = _view(owner, column.values, "u2", shape).view(ml_dtypes.bfloat16)
     else:
         values = _view(owner, column.values, _NAMES[column.type], shape)
@@ -410,6 +468,8 @@ def _values(owner: _Owner, column: Any, rows: int) -> Any:
     if address is None:
         return values
     bits = np.unpackbits(_view(owner, address, "u1", ((rows + 7) // 8,)), count=rows, bitorder="little")
+    if bits.all():
+        return values
     mask = np.broadcast_to((bits == 0).reshape(rows, *([1] * (values.ndim - 1))), values.shape)
     return np.ma.MaskedArray(values, mask)
 

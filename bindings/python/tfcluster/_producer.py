@@ -84,7 +84,8 @@ class Producer:
 
     def __init__(self, job: Job, queue: str, *, task: str | None = None, results: bool = False, window: int = 0,
                  partition_rows: int | None = None, producer: str = "0", producers: int = 1,
-                 start_timeout: float | None = START_S, on_result: Callable[[int, int, dict[str, Any]], None] | None = None) -> None:
+                 start_timeout: float | None = START_S,
+                 on_result: Callable[[int, int, dict[str, Any]], None] | None = None) -> None:
         self._job = job
         self._context = job.client._context
         self._on_result = on_result
@@ -227,7 +228,8 @@ class Producer:
         if not partition.is_new:
             self._failure, self._is_ended = self._failure or error, True
 
-    def _add(self, put: Put, parts: list[tuple[_columns.Chunk, int, int]]) -> None:
+    def _add(self, put: Put, parts: list[tuple[_columns.Chunk, int, int]]) -> int:
+        """Puts a new partition; returns its number."""
         partition = Partition(self._next_partition, parts)
         with self._context.condition:
             if self.is_ending:
@@ -245,6 +247,7 @@ class Producer:
             partition.is_new = False
         if partition.failure is not None:
             raise partition.failure
+        return partition.number
 
     def _await_put(self, partition: Partition) -> None:
         def is_put() -> bool:
@@ -284,14 +287,19 @@ class Producer:
             raise _invalid(f"epochs: a {type(inner).__name__} can be read only once; feed a table, arrays or a list")
         put = Put(self)
         for _ in range(epochs):
-            if isinstance(source, Partitions):
-                for part in source:
-                    self._add(put, [(chunk, 0, chunk.rows) for chunk in _columns.chunks_of(part)])
-                continue
-            for chunk in _columns.chunks_of(source, self._partition_rows):
-                for begin, end in self._cut(chunk):
-                    self._add(put, [(chunk, begin, end)])
+            for pieces in self._pieces(source):
+                self._add(put, pieces)
         return put
+
+    def _pieces(self, source: Any) -> Iterator[list[tuple[_columns.Chunk, int, int]]]:
+        """The partitions of a source."""
+        if isinstance(source, Partitions):
+            for part in source:
+                yield [(chunk, 0, chunk.rows) for chunk in _columns.chunks_of(part)]
+            return
+        for chunk in _columns.chunks_of(source, self._partition_rows):
+            for begin, end in self._cut(chunk):
+                yield [(chunk, begin, end)]
 
     # ---- the end
 

@@ -70,6 +70,9 @@ class Feed:
             raise InvalidError("ctx.feed() needs a task that a node has started; TFC_FEED is not set",
                                int(_abi.Err.EINVAL), "feed")
         context = _context.Context()
+        self._is_ready, self._is_ended, self._failure, self._taken = True, False, None, 0
+        self._marks.clear()
+        self._reported: tuple[int, bool] | None = None
         options = _abi.tfc_feed_consumer_options()
         self._number = _context.register(self)
         try:
@@ -254,7 +257,7 @@ class Feed:
         assert self._context is not None
         granted, padded = ctypes.c_uint64(), ctypes.c_uint64()
         with self._context.locked() as library:
-            if (steps, is_end) != getattr(self, "_reported", None):
+            if (steps, is_end) != self._reported:
                 self._reported = steps, is_end
                 self._context.check(library.tfc_feed_consumer_report(self._handle, steps, int(is_end)))
             self._is_ready = False
@@ -285,10 +288,23 @@ class Feed:
                 raise _invalid('a column is named "mask", which is the name of the mask; rename it, or use uneven="drop"')
             signature["mask"] = tf.TensorSpec((batch_size,), tf.float32)
 
+        is_read = False
+
         def generate() -> Iterator[Batch]:
-            yield from self._steps(batch_size, uneven)
-            self._consumed(self._taken)
-            self._settle()
+            nonlocal is_read
+            if is_read:
+                raise _invalid(f'queue "{self._queue}" was read already; give the number of epochs to put(), and read the '
+                               "dataset once")
+            is_read = True
+            try:
+                for batch in self._steps(batch_size, uneven):
+                    for name, values in batch.items():
+                        _check_present(name, values)
+                    yield batch
+                self._consumed(self._taken)
+                self._settle()
+            finally:
+                self.close()
 
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -392,6 +408,14 @@ def _with_mask(batch: Batch, size: int) -> Batch:
     return {**batch, "mask": mask}
 
 
+def _check_present(name: str, values: Any) -> None:
+    import numpy as np
+
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise _invalid(f'column "{name}" has missing values, which a tensor cannot have; fill them before they are fed, '
+                       "or use batches()")
+
+
 def _tf_type(tf: Any, name: str, values: Any) -> Any:
     if values.dtype.kind != "O":
         return tf.as_dtype(values.dtype)
@@ -411,7 +435,8 @@ class DataFeed:
     def __init__(self, feed: Feed, train_mode: bool = True, input_mapping: Mapping[str, str] | None = None) -> None:
         self._feed = feed
         self._train_mode = train_mode
-        self._tensors = [input_mapping[column] for column in sorted(input_mapping)] if input_mapping else None
+        self._columns = sorted(input_mapping) if input_mapping else []
+        self._tensors = [input_mapping[column] for column in self._columns] if input_mapping else None
         self._rows: _Rows | None = None
         self._owed: deque[list[int]] = deque()  # partition, offset and rows without results
         self._results: list[Any] = []
@@ -424,7 +449,8 @@ class DataFeed:
 
     def next_batch(self, batch_size: int) -> Any:
         """Up to `batch_size` rows: a list, or with `input_mapping` a dict of lists."""
-        feed, rows = self._feed, []
+        feed = self._feed
+        rows: list[Any] = []
         if self._train_mode:
             feed._consumed(feed._taken)
         while len(rows) < batch_size and not self.done_feeding:
@@ -443,7 +469,7 @@ class DataFeed:
                     break
                 continue
             count = min(batch_size - len(rows), part.rows - part.begin)
-            rows += _to_rows(part.columns, part.begin, part.begin + count)
+            rows += to_rows(self._selected(part.columns), part.begin, part.begin + count)
             if not self._train_mode:
                 self._owed.append([part.partition, part.offset + part.begin, count])
             feed._handed_out(part, count)
@@ -451,8 +477,19 @@ class DataFeed:
                 self._rows = None
         if self._tensors is None:
             return rows
-        columns = list(zip(*rows, strict=True)) if rows else [()] * len(self._tensors)
-        return {tensor: list(values) for tensor, values in zip(self._tensors, columns, strict=True)}
+        if len(self._tensors) == 1:
+            return {self._tensors[0]: rows}
+        for row in rows[:1]:
+            if not isinstance(row, list) or len(row) != len(self._tensors):
+                raise _invalid(f"input_mapping has {len(self._tensors)} columns, but a row has "
+                               f"{len(row) if isinstance(row, list) else 1}")
+        return {tensor: [row[place] for row in rows] for place, tensor in enumerate(self._tensors)}
+
+    def _selected(self, columns: Batch) -> Batch:
+        """The columns of the mapping, in the order of their names; all of them if rows have no such names."""
+        if not self._columns or not all(name in columns for name in self._columns):
+            return columns
+        return {name: columns[name] for name in self._columns}
 
     def batch_results(self, results: Any) -> None:
         """Returns results, one for each row that `next_batch` has returned, in the same order."""
@@ -467,9 +504,7 @@ class DataFeed:
 
     def _report(self) -> None:
         """Reports what is consumed: with results, rows whose results were returned."""
-        if self._train_mode:
-            self._feed._consumed(self._feed._taken)
-        elif not self._owed:
+        if self._train_mode or not self._owed:
             self._feed._consumed(self._feed._taken)
 
     def terminate(self) -> None:
@@ -477,7 +512,8 @@ class DataFeed:
         self._feed.terminate()
 
 
-def _to_rows(columns: Batch, begin: int, end: int) -> list[Any]:
+def to_rows(columns: Batch, begin: int, end: int) -> list[Any]:
+    """Rows as lists of values, or as single values if there is one column."""
     values = [column[begin:end].tolist() for column in columns.values()]
     return values[0] if len(values) == 1 else [list(row) for row in zip(*values, strict=True)]
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import _abi, _columns
+from . import _abi
+from ._producer import START_S, Producer, Put
 from .errors import InvalidError
+
+if TYPE_CHECKING:
+    from .job import Job
 
 _QUEUE = "map"
 _AHEAD = 4  # partitions on their way, for each worker
@@ -33,14 +38,6 @@ def _serve(ctx: Any, function: Callable[..., Any], setup: Callable[[], Any] | No
         feed.close()
 
 
-def _merge(parts: list[dict[str, Any]]) -> Any:
-    """The results of a partition: an array, or a dict of arrays if the function has returned a dict."""
-    import numpy as np
-
-    merged = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return merged["0"] if list(merged) == ["0"] else merged
-
-
 def map_batches(function: Callable[..., Any], data: Any, *, workers: int = 2, batch_size: int = 256,
                 setup: Callable[[], Any] | None = None, **options: Any) -> Iterator[Any]:
     """Calls `function` with batches of the rows of `data`, in `workers` processes; yields the results in order.
@@ -56,46 +53,59 @@ def map_batches(function: Callable[..., Any], data: Any, *, workers: int = 2, ba
     A worker that dies is restarted, and its rows are given out again. A wrong number of results fails the job, and the
     error names the partition and both numbers.
     """
-    if workers < 1 or batch_size < 1:
-        raise InvalidError("workers and batch_size: must be at least 1", int(_abi.Err.EINVAL), "feed")
+    for name, value in ("workers", workers), ("batch_size", batch_size):
+        if not isinstance(value, int) or value < 1:
+            raise InvalidError(f"{name}: must be a number, at least 1, not {value!r}", int(_abi.Err.EINVAL), "feed")
     return _results(function, data, workers, batch_size, setup, options)
 
 
 def _results(function: Callable[..., Any], data: Any, workers: int, batch_size: int, setup: Callable[[], Any] | None,
              options: dict[str, Any]) -> Iterator[Any]:
-    from ._producer import Partitions, Producer, Put
     from ._run import run
-
-    parts: dict[int, list[dict[str, Any]]] = {}
-
-    def receive(partition: int, offset: int, columns: dict[str, Any]) -> None:
-        known = parts.setdefault(partition, [])
-        while known and sum(len(next(iter(part.values()))) for part in known) > offset:
-            known.pop()  # its worker has died, and another one has begun again
-        known.append(columns)
 
     options.setdefault("strategy", "none")
     options.setdefault("output", False)
-    with run(_serve, args=[function, setup, batch_size], workers=workers, **options) as job, \
-            Producer(job, _QUEUE, results=True, on_result=receive) as feed:
-        order: list[int] = []
-        put = Put(feed)
+    with run(_serve, args=[function, setup, batch_size], workers=workers, **options) as job:
+        feed = ResultFeed(job, _QUEUE, workers)
+        try:
+            for columns in feed.results(data):
+                yield columns["0"] if list(columns) == ["0"] else columns
+        finally:  # a worker that has no rows may still be starting: the feed does not wait for it
+            feed.close()
 
-        def take() -> Iterator[Any]:
-            number = order.pop(0)
-            feed._wait(lambda: number not in feed.pending)
-            results = parts.pop(number, None)
-            if results:
-                yield _merge(results)
 
-        sources = list(data) if isinstance(data, Partitions) else None
-        slices = ([(chunk, 0, chunk.rows) for chunk in _columns.chunks_of(source)] for source in sources) \
-            if sources is not None else ([(chunk, begin, end)] for chunk in _columns.chunks_of(data)
-                                         for begin, end in feed._cut(chunk))
-        for pieces in slices:
-            order.append(feed._next_partition)
-            feed._add(put, pieces)
-            while len(order) > _AHEAD * workers:
-                yield from take()
+class ResultFeed(Producer):
+    """A feed whose tasks return a result for each row."""
+
+    def __init__(self, job: Job, queue: str, workers: int, start_timeout: float | None = START_S) -> None:
+        self._parts: dict[int, list[dict[str, Any]]] = {}
+        self._ahead = _AHEAD * workers
+        super().__init__(job, queue, results=True, on_result=self._receive_result, start_timeout=start_timeout)
+
+    def _receive_result(self, partition: int, offset: int, columns: dict[str, Any]) -> None:
+        known = self._parts.setdefault(partition, [])
+        while known and sum(_length(part) for part in known) > offset:
+            known.pop()  # its worker has died, and another one has begun again
+        known.append(columns)
+
+    def results(self, data: Any) -> Iterator[dict[str, Any]]:
+        """Feeds the rows of `data`; yields the results of each partition that has rows, in order."""
+        put, order = Put(self), deque[int]()
+        for pieces in self._pieces(data):
+            order.append(self._add(put, pieces))
+            while len(order) > self._ahead:
+                yield from self._take(order.popleft())
         while order:
-            yield from take()
+            yield from self._take(order.popleft())
+
+    def _take(self, number: int) -> Iterator[dict[str, Any]]:
+        import numpy as np
+
+        self._wait(lambda: number not in self.pending)
+        parts = self._parts.pop(number, None)
+        if parts:
+            yield {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _length(columns: dict[str, Any]) -> int:
+    return len(next(iter(columns.values())))
