@@ -39,7 +39,9 @@ void tfc__feed_producer_fail(tfc_feed_producer *producer, const tfc_error *why)
 {
 	if (producer->is_over)
 		return;
-	if (!producer->is_terminated) /* otherwise nothing of it is needed any more */
+	bool is_consumed = producer->is_ending && !producer->partitions.count;
+	if (!producer->is_terminated &&
+	    !is_consumed) /* otherwise nothing of it is needed any more */
 		producer->failure = *why;
 	producer->is_over = true;
 	tfc__feed_producer_wake(producer);
@@ -90,9 +92,12 @@ void tfc__feed_producer_check_end(tfc_feed_producer *producer)
 	send_ends(producer);
 	if (producer->partitions.count && !producer->is_terminated)
 		return;
-	/* Tasks in step need the producer until the last step is granted. */
+	/* A task that opens its queue late must see the end, too. Tasks in step need the producer
+	 * until the last step is granted. */
 	TFC__LIST_EACH (link, &producer->tasks) {
 		struct feed_task *task = tfc__container_of(link, struct feed_task, link);
+		if (!task->is_end_sent && !task->has_exited && !producer->is_terminated)
+			return;
 		if (task->is_in_step && task->is_welcome && !task->is_grant_final &&
 		    !producer->is_terminated)
 			return;

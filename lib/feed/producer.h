@@ -18,6 +18,7 @@ struct feed_task {
 	char node[64];
 	uint32_t attempt;
 	bool is_running;
+	bool has_exited; /* with status 0: it reads nothing any more */
 
 	/* the way to its consumer */
 	struct tfc__feed_socket broker;  /* while it is looked for */

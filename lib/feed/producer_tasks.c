@@ -195,6 +195,9 @@ static void task_changed(struct feed_task *task, const tfc_event *event)
 	if (event->attempt > task->attempt || !is_running)
 		task_has_ended(task);
 	task->attempt = event->attempt;
+	task->has_exited = event->task_state == TFC_TASK_EXITED;
+	if (task->has_exited)
+		tfc__feed_producer_check_end(task->producer);
 	if (!is_running)
 		return;
 	snprintf(task->node, sizeof(task->node), "%s", event->node);
