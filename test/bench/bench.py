@@ -9,6 +9,7 @@ import argparse
 
 import calls
 import cost
+import feed
 import gossip
 import measure
 import nodes
@@ -30,6 +31,7 @@ ROWS = {
     "relay": nodes.Relay,
     "cluster": nodes.Cluster,
     "gossip": gossip.Gossip,
+    "feed": feed.Feed,
     "killed_node": nodes.KilledNode,
     "renewals": renewals.Renewals,
     "idle": cost.Idle,

@@ -43,6 +43,7 @@ def surroundings(names):
     virtual = ", virtual" if re.search(r"^flags.*\bhypervisor\b", info, re.MULTILINE) else ""
     kernel = re.match(r"[0-9.]*[0-9]", platform.release()).group()
     versions = [first_line("cc", "--version"), python_version("tensorflow-cpu"),
+                python_version("pyarrow"),
                 package_version("python3-torch"), first_line("mpirun", "--version"),
                 package_version("supervisor"), package_version("runit"), package_version("musl"),
                 first_line("go", "version")]
