@@ -14,7 +14,7 @@ import time
 
 import feed_rows
 import measure
-from measure import Bench, faster, quotient, ratio, spread
+from measure import Bench, faster, quotient, spread
 
 REPETITIONS = 5
 SPARK_REPETITIONS = 3
@@ -31,7 +31,8 @@ SPARK_PINGS = 6
 CONTENDER_SECONDS = 120  # for one answer
 
 LABELS = {"spark": "TensorFlowOnSpark", "flight": "Arrow Flight", "queue": "multiprocessing.Queue",
-          "generator": "from_generator", "stream": "raw unix stream", "ring": "memcpy, shared memory"}
+          "generator": "from_generator", "stream": "raw unix stream",
+          "ring": "memcpy, shared memory"}
 
 
 class Contender:
@@ -140,9 +141,9 @@ class Feed(Bench):
 
     def in_c(self, queue):
         program = os.path.join(self.bin, "feed")
-        job = subprocess.run([self.tfc_run, "start", "--gateway", self.address, "--framework", "none",
-                              "--cwd", "/", "--", program, "consume"], check=True, text=True,
-                             env=self.environ, capture_output=True).stdout.split()[0]
+        job = subprocess.run([self.tfc_run, "start", "--gateway", self.address, "--framework",
+                              "none", "--cwd", "/", "--", program, "consume"], check=True,
+                             text=True, env=self.environ, capture_output=True).stdout.split()[0]
         return self.contender([program, "produce", self.address, job, queue])
 
     def limit(self, what, size):
@@ -221,8 +222,7 @@ class Feed(Bench):
     # ---- memory
 
     def run_memory(self):
-        """Of a feed of numpy arrays. The memory that the feed shares is counted in each process that
-        has mapped it."""
+        """Of a feed of numpy arrays. Shared memory counts in each process that has mapped it."""
         ours = self.ours("wide", feed_rows.rows_of_mebibyte("wide"))
         tasks = [pid for pid in measure.descendants(self.node.pid) if is_python_task(pid)]
         pids = {"producer": ours.process.pid, "node": self.node.pid, "consumer": tasks[-1]}
@@ -233,7 +233,7 @@ class Feed(Bench):
         def sample():
             while not is_over.wait(0.02):  # a reading of /proc, which notifies nobody
                 for name, pid in pids.items():
-                    peaks[name] = [max(pair) for pair in zip(peaks[name], resident(pid))]
+                    peaks[name] = list(map(max, peaks[name], resident(pid)))
 
         sampler = threading.Thread(target=sample)
         sampler.start()

@@ -40,7 +40,8 @@ class Ours:
 
 def main():
     kind, batch_rows, address = sys.argv[1:]
-    with tfc.run(consume, args=(int(batch_rows),), workers=1, framework="none", gateway=address) as job:
+    with tfc.run(consume, args=(int(batch_rows),), workers=1, framework="none",
+                 gateway=address) as job:
         with job.feed("train") as feed:
             ours = Ours(kind, feed)
             feed_rows.serve({"carry": ours.carry})

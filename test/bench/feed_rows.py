@@ -29,7 +29,7 @@ def arrays(kind, rows):
 def lists(kind, rows):
     """Rows as tuples of lists and numbers, as a database driver or a parser returns them."""
     columns = arrays(kind, rows)
-    return list(zip(*(column.tolist() for column in columns.values())))
+    return list(zip(*(column.tolist() for column in columns.values()), strict=True))
 
 
 def table(kind, rows):
@@ -42,8 +42,8 @@ def table(kind, rows):
 
 
 def serve(methods):
-    """Answers the bench: each line of standard input is [method, arguments...], each line of standard
-    output the result. Whatever else prints goes to standard error."""
+    """Answers the bench: each line of standard input is [method, arguments...], each line of
+    standard output the result. Whatever else prints goes to standard error."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     print(json.dumps("ready"), file=answers)

@@ -29,7 +29,7 @@ def start_spark():
 
 
 def consume(args, ctx):
-    """The program of the nodes. A batch that an inference ends may begin with rows of a training."""
+    """The program of the nodes. The batch of a ping may begin with rows that were fed before."""
     feed = ctx.get_data_feed(train_mode=False)
     while not feed.should_stop():
         rows = feed.next_batch(BATCH_ROWS)
@@ -52,7 +52,8 @@ class Spark:
             for _ in numbers:
                 yield from itertools.islice(itertools.cycle(made), rows // PARTITIONS)
 
-        partitions = self.context.parallelize(range(PARTITIONS), PARTITIONS).mapPartitions(make_rows)
+        numbers = self.context.parallelize(range(PARTITIONS), PARTITIONS)
+        partitions = numbers.mapPartitions(make_rows)
         begin = time.monotonic()
         self.cluster.train(partitions, num_epochs=1)
         return time.monotonic() - begin
