@@ -201,7 +201,7 @@ static int consumer_drain(struct consumer *consumer)
 	tfc_feed_batch *batch = NULL;
 	int code;
 	while ((code = tfc_feed_consumer_next(consumer->feed, &batch)) == 1) {
-		if (consumer->is_ping)
+		if (consumer->is_ping && tfc_feed_batch_rows(batch) > 0)
 			consumer_return(consumer, batch);
 		check(consumer->ctx,
 		      tfc_feed_consumer_done(consumer->feed, tfc_feed_batch_partition(batch),

@@ -141,9 +141,10 @@ class Feed(Bench):
 
     def in_c(self, queue):
         program = os.path.join(self.bin, "feed")
-        job = subprocess.run([self.tfc_run, "start", "--gateway", self.address, "--framework",
-                              "none", "--cwd", "/", "--", program, "consume"], check=True,
-                             text=True, env=self.environ, capture_output=True).stdout.split()[0]
+        job = subprocess.run([self.tfc_run, "start", "--gateway", self.address, "--detach",
+                              "--framework", "none", "--cwd", "/", "--", program, "consume"],
+                             check=True, text=True, env=self.environ, capture_output=True,
+                             timeout=30).stdout.split()[0]
         return self.contender([program, "produce", self.address, job, queue])
 
     def limit(self, what, size):
@@ -156,8 +157,8 @@ class Feed(Bench):
         row_bytes = feed_rows.ROW_BYTES[kind]
         counts = {name: size // row_bytes for name, size in BYTES.items()}
         counts.update(ROWS[kind])
-        small = self.ours(kind, 256)
-        large = self.ours(kind, feed_rows.rows_of_mebibyte(kind))
+        small = self.ours(kind, feed_rows.SMALL_BATCH)
+        large = self.ours(kind, feed_rows.LARGE_BATCH[kind])
         in_c = self.in_c(kind)
         ways = {
             "stream": lambda rows: self.limit("stream", rows * row_bytes),
@@ -189,8 +190,8 @@ class Feed(Bench):
             return f"{spread([value / 1e3 for value in values], 'k rows/s')}, {megabytes:.0f} MB/s"
 
         def add(ours, peer, goal):
-            source = {"c": "in C, plain buffers", "numpy": "numpy, batches of 1 MiB",
-                      "arrow": "Arrow, batches of 1 MiB", "numpy 256": "numpy, batches of 256",
+            source = {"c": "in C, plain buffers", "numpy": "numpy, batches of ~1 MiB",
+                      "arrow": "Arrow, batches of ~1 MiB", "numpy 256": "numpy, batches of 256",
                       "arrow 256": "Arrow, batches of 256", "lists": "lists, batches of 256"}[ours]
             factor = quotient(rates[ours], rates[peer])
             self.table.add(f"feed of {kind} rows, {source}", figure(rates[ours]),
@@ -223,7 +224,7 @@ class Feed(Bench):
 
     def run_memory(self):
         """Of a feed of numpy arrays. Shared memory counts in each process that has mapped it."""
-        ours = self.ours("wide", feed_rows.rows_of_mebibyte("wide"))
+        ours = self.ours("wide", feed_rows.LARGE_BATCH["wide"])
         tasks = [pid for pid in measure.descendants(self.node.pid) if is_python_task(pid)]
         pids = {"producer": ours.process.pid, "node": self.node.pid, "consumer": tasks[-1]}
         before = {name: resident(pid) for name, pid in pids.items()}

@@ -24,7 +24,7 @@ def consume(ctx, batch_rows):
 class Ours:
     def __init__(self, kind, feed):
         self.feed = feed
-        rows = 64 * feed_rows.rows_of_mebibyte(kind)
+        rows = feed_rows.DISTINCT_ROWS[kind]
         lists = DISTINCT_LISTS[kind]
         self.sources = {"numpy": (feed_rows.arrays(kind, rows), rows),
                         "arrow": (feed_rows.table(kind, rows), rows),

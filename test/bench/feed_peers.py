@@ -12,30 +12,30 @@ import time
 
 import feed_rows
 
-BATCH_ROWS = 256
+BATCH_ROWS = feed_rows.SMALL_BATCH
 
 
-def batches(kind, rows, batch_rows):
-    """Batches of arrays, `rows` rows in all, out of 64 MiB of distinct ones."""
-    made = feed_rows.arrays(kind, 64 * feed_rows.rows_of_mebibyte(kind) // batch_rows * batch_rows)
-    slices = [{name: column[i:i + batch_rows] for name, column in made.items()}
-              for i in range(0, len(made["x"]), batch_rows)]
-    return list(itertools.islice(itertools.cycle(slices), rows // batch_rows))
+def batches(kind, rows):
+    """Batches of arrays, `rows` rows in all."""
+    made = feed_rows.arrays(kind, feed_rows.DISTINCT_ROWS[kind])
+    slices = [{name: column[i:i + BATCH_ROWS] for name, column in made.items()}
+              for i in range(0, len(made["x"]), BATCH_ROWS)]
+    return list(itertools.islice(itertools.cycle(slices), rows // BATCH_ROWS))
 
 
-# ---- Arrow Flight: DoGet over TCP, with batches of 1 MiB
+# ---- Arrow Flight: DoGet over TCP, with batches of about 1 MiB
 
 
 def serve_flight(pipe):
     from pyarrow import RecordBatchReader, flight
 
     class Server(flight.FlightServerBase):
-        tables = {kind: feed_rows.table(kind, 64 * feed_rows.rows_of_mebibyte(kind))
+        tables = {kind: feed_rows.table(kind, feed_rows.DISTINCT_ROWS[kind])
                   for kind in feed_rows.WIDTHS}
 
         def do_get(self, context, ticket):
             kind, rows = ticket.ticket.decode().split()
-            size = feed_rows.rows_of_mebibyte(kind)
+            size = feed_rows.LARGE_BATCH[kind]
             slices = itertools.cycle(self.tables[kind].to_batches(size))
             reader = RecordBatchReader.from_batches(self.tables[kind].schema,
                                                     itertools.islice(slices, int(rows) // size))
@@ -56,7 +56,7 @@ def flight():
     client = flight.connect(f"grpc+tcp://127.0.0.1:{ours.recv()}")
 
     def carry(kind, rows):
-        size = feed_rows.rows_of_mebibyte(kind)
+        size = feed_rows.LARGE_BATCH[kind]
         received = 0
         begin = time.monotonic()
         for chunk in client.do_get(flight.Ticket(f"{kind} {rows}".encode())):
@@ -91,7 +91,7 @@ def process_queue():
     consumer.start()
 
     def carry(kind, rows):
-        made = batches(kind, rows, BATCH_ROWS)
+        made = batches(kind, rows)
         begin = time.monotonic()
         for batch in made:
             queue.put(batch)
@@ -110,7 +110,7 @@ def generator():
     import tensorflow
 
     def carry(kind, rows):
-        made = batches(kind, rows, BATCH_ROWS)
+        made = batches(kind, rows)
         signature = {"x": tensorflow.TensorSpec((None, feed_rows.WIDTHS[kind]), tensorflow.float32)}
         if kind == "wide":
             signature["y"] = tensorflow.TensorSpec((None,), tensorflow.int64)

@@ -9,11 +9,9 @@ import numpy
 # wide: an image of MNIST and its label; narrow: a row of a small table.
 WIDTHS = {"wide": 784, "narrow": 10}
 ROW_BYTES = {"wide": 784 * 4 + 8, "narrow": 10 * 4}
-MEBIBYTE = 1 << 20
-
-
-def rows_of_mebibyte(kind):
-    return MEBIBYTE // ROW_BYTES[kind]
+SMALL_BATCH = 256
+LARGE_BATCH = {"wide": 256, "narrow": 26112}  # about 1 MiB
+DISTINCT_ROWS = {kind: 64 * rows for kind, rows in LARGE_BATCH.items()}
 
 
 def arrays(kind, rows):

@@ -12,7 +12,6 @@ import feed_rows
 
 EXECUTORS = 2
 PARTITIONS = 4
-BATCH_ROWS = 256
 DISTINCT_ROWS = 1024
 
 
@@ -32,7 +31,7 @@ def consume(args, ctx):
     """The program of the nodes. The batch of a ping may begin with rows that were fed before."""
     feed = ctx.get_data_feed(train_mode=False)
     while not feed.should_stop():
-        rows = feed.next_batch(BATCH_ROWS)
+        rows = feed.next_batch(feed_rows.SMALL_BATCH)
         if rows and rows[-1] == "ping":
             feed.batch_results(["ping"])
 
