@@ -158,7 +158,7 @@ class Feed(Bench):
         counts = {name: size // row_bytes for name, size in BYTES.items()}
         counts.update(ROWS[kind])
         small = self.ours(kind, feed_rows.SMALL_BATCH)
-        large = self.ours(kind, feed_rows.LARGE_BATCH[kind])
+        large = self.ours(kind, 0)
         in_c = self.in_c(kind)
         ways = {
             "stream": lambda rows: self.limit("stream", rows * row_bytes),
@@ -190,8 +190,8 @@ class Feed(Bench):
             return f"{spread([value / 1e3 for value in values], 'k rows/s')}, {megabytes:.0f} MB/s"
 
         def add(ours, peer, goal):
-            source = {"c": "in C, plain buffers", "numpy": "numpy, batches of ~1 MiB",
-                      "arrow": "Arrow, batches of ~1 MiB", "numpy 256": "numpy, batches of 256",
+            source = {"c": "in C, plain buffers", "numpy": "numpy, batches as they come",
+                      "arrow": "Arrow, batches as they come", "numpy 256": "numpy, batches of 256",
                       "arrow 256": "Arrow, batches of 256", "lists": "lists, batches of 256"}[ours]
             factor = quotient(rates[ours], rates[peer])
             self.table.add(f"feed of {kind} rows, {source}", figure(rates[ours]),
@@ -215,6 +215,14 @@ class Feed(Bench):
             ours += map(float, in_c.send(str(PING_COUNT)).split())
             spark += self.spark.call("ping", SPARK_PINGS)
         milliseconds = statistics.median(ours) * 1e3
+        mapped = self.ours("narrow", 0)
+        mapped.call("map", PING_COUNT // 10)
+        rounds = [mapped.call("map", PING_COUNT) * 1e3 for _ in range(SPARK_REPETITIONS)]
+        per_second = [1 / seconds for seconds in spark]
+        self.table.add("map_batches, partitions of one row, one worker",
+                       spread([1 / milliseconds for milliseconds in rounds], "k/s"),
+                       "TensorFlowOnSpark, one executor " + spread(per_second, "/s", 2),
+                       faster(rounds, [seconds * 1e3 for seconds in spark]), "-", None)
         self.table.add("partition of one row, and its result, in C, p50 / p99",
                        f"{milliseconds:.3f} / {measure.percentile(ours, .99) * 1e3:.3f} ms",
                        f"TensorFlowOnSpark {statistics.median(spark) * 1e3:.0f} ms",
@@ -224,7 +232,7 @@ class Feed(Bench):
 
     def run_memory(self):
         """Of a feed of numpy arrays. Shared memory counts in each process that has mapped it."""
-        ours = self.ours("wide", feed_rows.LARGE_BATCH["wide"])
+        ours = self.ours("wide", 0)
         tasks = [pid for pid in measure.descendants(self.node.pid) if is_python_task(pid)]
         pids = {"producer": ours.process.pid, "node": self.node.pid, "consumer": tasks[-1]}
         before = {name: resident(pid) for name, pid in pids.items()}

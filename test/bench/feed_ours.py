@@ -2,11 +2,13 @@
 
     feed_ours.py KIND BATCH_ROWS ADDRESS
 
-feeds rows of a kind into a task of the node at ADDRESS, which takes them in batches of BATCH_ROWS.
-carry(source, rows) answers with the seconds from the first row put until the task has consumed the
-last one.
+feeds rows of a kind into a task of the node at ADDRESS, which takes them in batches of BATCH_ROWS; 0:
+as they arrive. carry(source, rows) answers with the seconds from the first row put until the task has
+consumed the last one; map(count) with the seconds that map_batches takes for each of `count`
+partitions of one row.
 """
 
+import itertools
 import sys
 import time
 
@@ -17,34 +19,47 @@ DISTINCT_LISTS = {"wide": 4096, "narrow": 262144}
 
 
 def consume(ctx, batch_rows):
-    for _ in ctx.feed("train").batches(batch_rows):
-        pass
+    """Reads one queue after the other, one for each measurement."""
+    for number in itertools.count():
+        for _ in ctx.feed(str(number)).batches(batch_rows or None):
+            pass
 
 
 class Ours:
-    def __init__(self, kind, feed):
-        self.feed = feed
-        rows = feed_rows.DISTINCT_ROWS[kind]
-        lists = DISTINCT_LISTS[kind]
+    def __init__(self, kind, address, job):
+        self.address = address
+        self.job = job
+        self.numbers = itertools.count()
+        rows, lists = feed_rows.DISTINCT_ROWS[kind], DISTINCT_LISTS[kind]
         self.sources = {"numpy": (feed_rows.arrays(kind, rows), rows),
                         "arrow": (feed_rows.table(kind, rows), rows),
                         "lists": (feed_rows.lists(kind, lists), lists)}
 
     def carry(self, source, rows):
-        """Of a multiple of the rows of the source."""
         data, distinct = self.sources[source]
+        epochs = -(-rows // distinct)
+        with self.job.feed(str(next(self.numbers))) as feed:
+            begin = time.monotonic()
+            feed.put(data, epochs=epochs)
+        return (time.monotonic() - begin) * rows / (epochs * distinct)
+
+    def map(self, count):
+        row = feed_rows.arrays("narrow", 1)
+        results = tfc.map_batches(lambda batch: batch["x"][:, 0], tfc.Partitions([row] * count),
+                                  workers=1, framework="none", gateway=self.address)
+        next(results)  # the worker runs
         begin = time.monotonic()
-        self.feed.put(data, epochs=rows // distinct).wait()
-        return (time.monotonic() - begin) * rows / (rows // distinct * distinct)
+        assert sum(len(result) for result in results) == count - 1
+        return (time.monotonic() - begin) / (count - 1)
 
 
 def main():
     kind, batch_rows, address = sys.argv[1:]
     with tfc.run(consume, args=(int(batch_rows),), workers=1, framework="none",
                  gateway=address) as job:
-        with job.feed("train") as feed:
-            ours = Ours(kind, feed)
-            feed_rows.serve({"carry": ours.carry})
+        ours = Ours(kind, address, job)
+        feed_rows.serve({"carry": ours.carry, "map": ours.map})
+        job.stop()
 
 
 if __name__ == "__main__":

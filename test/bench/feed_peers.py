@@ -23,7 +23,7 @@ def batches(kind, rows):
     return list(itertools.islice(itertools.cycle(slices), rows // BATCH_ROWS))
 
 
-# ---- Arrow Flight: DoGet over TCP, with batches of about 1 MiB
+# ---- Arrow Flight: DoGet over TCP, with batches of 1 MiB
 
 
 def serve_flight(pipe):

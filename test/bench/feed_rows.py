@@ -10,8 +10,8 @@ import numpy
 WIDTHS = {"wide": 784, "narrow": 10}
 ROW_BYTES = {"wide": 784 * 4 + 8, "narrow": 10 * 4}
 SMALL_BATCH = 256
-LARGE_BATCH = {"wide": 256, "narrow": 26112}  # about 1 MiB
-DISTINCT_ROWS = {kind: 64 * rows for kind, rows in LARGE_BATCH.items()}
+LARGE_BATCH = {kind: (1 << 20) // row_bytes for kind, row_bytes in ROW_BYTES.items()}
+DISTINCT_ROWS = {"wide": 20480, "narrow": 1638400}  # just below 64 MiB
 
 
 def arrays(kind, rows):
