@@ -46,7 +46,8 @@ class Ours:
     def map(self, count):
         row = feed_rows.arrays("narrow", 1)
         results = tfc.map_batches(lambda batch: batch["x"][:, 0], tfc.Partitions([row] * count),
-                                  workers=1, framework="none", gateway=self.address)
+                                  workers=1, framework="none", gateway=self.address,
+                                  python=sys.executable)
         next(results)  # the worker runs
         begin = time.monotonic()
         assert sum(len(result) for result in results) == count - 1
@@ -56,7 +57,7 @@ class Ours:
 def main():
     kind, batch_rows, address = sys.argv[1:]
     with tfc.run(consume, args=(int(batch_rows),), workers=1, framework="none",
-                 gateway=address) as job:
+                 gateway=address, python=sys.executable) as job:
         ours = Ours(kind, address, job)
         feed_rows.serve({"carry": ours.carry, "map": ours.map})
         job.stop()
