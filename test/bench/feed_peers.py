@@ -30,7 +30,7 @@ def serve_flight(pipe):
     from pyarrow import RecordBatchReader, flight
 
     class Server(flight.FlightServerBase):
-        tables = {kind: feed_rows.table(kind, feed_rows.DISTINCT_ROWS[kind])
+        tables = {kind: feed_rows.table(kind, 64 * feed_rows.LARGE_BATCH[kind])
                   for kind in feed_rows.WIDTHS}
 
         def do_get(self, context, ticket):
