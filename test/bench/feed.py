@@ -201,10 +201,10 @@ class Feed(Bench):
         for ours in ("numpy", "arrow", "c"):
             for peer, goal in (("stream", 1), ("ring", 0.5), ("flight", 3)):
                 add(ours, peer, goal)
-        for ours in ("numpy 256", "arrow 256", "lists"):
-            for peer, goal in (("spark", 20 if ours == "lists" else 500), ("queue", None),
-                               ("generator", None)):
+        for ours in ("numpy 256", "arrow 256"):
+            for peer, goal in (("spark", 500), ("queue", None), ("generator", None)):
                 add(ours, peer, goal)
+        add("lists", "spark", 20)
 
     # ---- one row and back
 
