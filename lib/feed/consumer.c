@@ -210,21 +210,23 @@ static void source_break(struct feed_source *source, const char *what)
 	source_lose(source);
 }
 
-static void source_report(struct feed_source *source)
+static int source_report(struct feed_source *source)
 {
 	const tfc_feed_consumer *consumer = source->consumer;
 	struct tfc__feed_message report = {.kind = TFC__FEED_REPORT,
 					   .steps = consumer->steps,
 					   .is_end = consumer->is_report_end};
-	if (consumer->has_report)
-		tfc__feed_stream_send(source->stream, &report);
+	return consumer->has_report ? tfc__feed_stream_send(source->stream, &report) : TFC_OK;
 }
 
-static void source_terminate(struct feed_source *source)
+static int source_terminate(struct feed_source *source)
 {
 	struct tfc__feed_message message = {.kind = TFC__FEED_TERMINATE};
-	if (source->stream && !source->is_terminated)
-		source->is_terminated = tfc__feed_stream_send(source->stream, &message) == TFC_OK;
+	if (!source->stream || source->is_terminated)
+		return TFC_OK;
+	int code = tfc__feed_stream_send(source->stream, &message);
+	source->is_terminated = code == TFC_OK;
+	return code;
 }
 
 /* Returns the source that has the stream from now on: a producer that comes back takes its earlier
@@ -259,9 +261,14 @@ static void source_hello(struct feed_source *source, const struct tfc__feed_mess
 		consumer->producers = message->producers;
 	consumer->wants_results |= message->wants_results;
 	source->window = message->window;
-	source_report(source);
-	if (consumer->is_terminated)
-		source_terminate(source);
+	if (source_report(source) < 0) {
+		source_break(source, "was dropped: out of memory");
+		return;
+	}
+	if (consumer->is_terminated && source_terminate(source) < 0) {
+		source_break(source, "was dropped: out of memory");
+		return;
+	}
 	consumer_wake(consumer);
 }
 
@@ -757,8 +764,8 @@ int tfc_feed_consumer_report(tfc_feed_consumer *consumer, uint64_t steps, uint32
 	consumer->has_report = true;
 	TFC__LIST_EACH (link, &consumer->sources) {
 		struct feed_source *source = tfc__container_of(link, struct feed_source, link);
-		if (source->stream && source->name[0])
-			source_report(source);
+		if (source->stream && source->name[0] && source_report(source) < 0)
+			return tfc__fail_nomem(tfc__ctx_error(consumer->ctx), "feed");
 	}
 	return TFC_OK;
 }
@@ -785,6 +792,7 @@ int tfc_feed_consumer_terminate(tfc_feed_consumer *consumer)
 	while (consumer->parts.count)
 		part_free(consumer, consumer->parts.records[consumer->parts.count - 1]);
 	TFC__LIST_EACH (link, &consumer->sources)
-		source_terminate(tfc__container_of(link, struct feed_source, link));
-	return TFC_OK;
+		if (source_terminate(tfc__container_of(link, struct feed_source, link)) < 0)
+			code = tfc__fail_nomem(tfc__ctx_error(consumer->ctx), "feed");
+	return code;
 }

@@ -30,25 +30,28 @@ struct row {
 	init_fn init;
 };
 
-#define OPTION_STRUCTS(X)                                    \
-	X(tfc_ctx_options, TFC_CTX_OPTIONS_INIT)             \
-	X(tfc_gateway_options, TFC_GATEWAY_OPTIONS_INIT)     \
-	X(tfc_log_record, TFC_LOG_RECORD_INIT)               \
-	X(tfc_membership_ops, TFC_MEMBERSHIP_OPS_INIT)       \
-	X(tfc_node_hooks, TFC_NODE_HOOKS_INIT)               \
-	X(tfc_node_options, TFC_NODE_OPTIONS_INIT)           \
-	X(tfc_port_listener, TFC_PORT_LISTENER_INIT)         \
-	X(tfc_port_pool_options, TFC_PORT_POOL_OPTIONS_INIT) \
-	X(tfc_process_limits, TFC_PROCESS_LIMITS_INIT)       \
-	X(tfc_process_options, TFC_PROCESS_OPTIONS_INIT)     \
-	X(tfc_request_options, TFC_REQUEST_OPTIONS_INIT)     \
-	X(tfc_signal_options, TFC_SIGNAL_OPTIONS_INIT)       \
-	X(tfc_stop_options, TFC_STOP_OPTIONS_INIT)           \
-	X(tfc_store_ops, TFC_STORE_OPS_INIT)                 \
-	X(tfc_submit_options, TFC_SUBMIT_OPTIONS_INIT)       \
-	X(tfc_subscribe_options, TFC_SUBSCRIBE_OPTIONS_INIT) \
-	X(tfc_transport_ops, TFC_TRANSPORT_OPS_INIT)         \
-	X(tfc_upstream_ops, TFC_UPSTREAM_OPS_INIT)           \
+#define OPTION_STRUCTS(X)                                            \
+	X(tfc_ctx_options, TFC_CTX_OPTIONS_INIT)                     \
+	X(tfc_feed_column, TFC_FEED_COLUMN_INIT)                     \
+	X(tfc_feed_consumer_options, TFC_FEED_CONSUMER_OPTIONS_INIT) \
+	X(tfc_feed_producer_options, TFC_FEED_PRODUCER_OPTIONS_INIT) \
+	X(tfc_gateway_options, TFC_GATEWAY_OPTIONS_INIT)             \
+	X(tfc_log_record, TFC_LOG_RECORD_INIT)                       \
+	X(tfc_membership_ops, TFC_MEMBERSHIP_OPS_INIT)               \
+	X(tfc_node_hooks, TFC_NODE_HOOKS_INIT)                       \
+	X(tfc_node_options, TFC_NODE_OPTIONS_INIT)                   \
+	X(tfc_port_listener, TFC_PORT_LISTENER_INIT)                 \
+	X(tfc_port_pool_options, TFC_PORT_POOL_OPTIONS_INIT)         \
+	X(tfc_process_limits, TFC_PROCESS_LIMITS_INIT)               \
+	X(tfc_process_options, TFC_PROCESS_OPTIONS_INIT)             \
+	X(tfc_request_options, TFC_REQUEST_OPTIONS_INIT)             \
+	X(tfc_signal_options, TFC_SIGNAL_OPTIONS_INIT)               \
+	X(tfc_stop_options, TFC_STOP_OPTIONS_INIT)                   \
+	X(tfc_store_ops, TFC_STORE_OPS_INIT)                         \
+	X(tfc_submit_options, TFC_SUBMIT_OPTIONS_INIT)               \
+	X(tfc_subscribe_options, TFC_SUBSCRIBE_OPTIONS_INIT)         \
+	X(tfc_transport_ops, TFC_TRANSPORT_OPS_INIT)                 \
+	X(tfc_upstream_ops, TFC_UPSTREAM_OPS_INIT)                   \
 	X(tfc_watch_options, TFC_WATCH_OPTIONS_INIT)
 
 #define DEFINE(type, initializer)                            \
