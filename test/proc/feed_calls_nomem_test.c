@@ -162,8 +162,9 @@ static int put_array(void)
 
 static int finish_partition(void)
 {
+	static uint64_t number = 3;
 	SWEPT(tfc_feed_producer_finish);
-	return again(tfc_feed_producer_finish(feed, 3, 0));
+	return again(tfc_feed_producer_finish(feed, number++, 0));
 }
 
 static void a_producer_keeps_its_promises(void **state)
