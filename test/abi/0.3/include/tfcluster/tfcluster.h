@@ -10,6 +10,7 @@
 #include <tfcluster/ctx.h>
 #include <tfcluster/error.h>
 #include <tfcluster/export.h>
+#include <tfcluster/feed.h>
 #include <tfcluster/gateway.h>
 #include <tfcluster/hooks.h>
 #include <tfcluster/job.h>
