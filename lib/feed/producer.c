@@ -171,7 +171,7 @@ static void task_position(struct feed_task *task, const struct tfc__feed_message
 	tfc_feed_producer *producer = task->producer;
 	struct feed_partition *partition = tfc__feed_table_find(&producer->partitions,
 								message->partition);
-	if (partition)
+	if (partition || producer->is_ending)
 		return;
 	partition = calloc(1, sizeof(*partition));
 	if (!partition ||
@@ -631,6 +631,8 @@ static int producer_put_rows(tfc_feed_producer *producer, uint64_t number, uint6
 		producer->wants_ready = true;
 		tfc__fail(error, TFC_EAGAIN, "feed", 0, "the window of the task is full");
 	}
+	if (code < 0 && code != TFC_EAGAIN && !partition->put && !partition->skip)
+		partition_free(producer, partition); /* nothing of it was put */
 	if (code < 0 && !skipped)
 		return code;
 	if (sent) {
@@ -747,6 +749,13 @@ int tfc_feed_producer_end(tfc_feed_producer *producer)
 			return tfc__ctx_fail(producer->ctx, TFC_ESTATE, "feed", 0,
 					     "cannot end the feed: partition %llu is not finished",
 					     (unsigned long long)partition->number);
+	}
+	/* Those that a consumer has from this producer's previous process, and that were not put
+	 * again: no more of them follows. */
+	for (uint32_t i = producer->partitions.count; i-- > 0;) {
+		struct feed_partition *partition = producer->partitions.records[i];
+		if (!partition->is_finished && !partition->put && partition->skip)
+			partition_free(producer, partition);
 	}
 	producer->is_ending = true;
 	tfc__work_schedule(&producer->completed);
