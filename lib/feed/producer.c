@@ -348,9 +348,13 @@ void tfc__feed_task_is_down(struct feed_task *task)
 	task->rows_put = task->rows_open = task->steps = 0;
 	task->granted = task->granted_padded = 0;
 	task->is_step_end = task->is_grant_final = task->is_end_sent = task->is_in_step = false;
-	for (uint32_t i = 0; i < producer->partitions.count; i++) {
+	for (uint32_t i = producer->partitions.count; i-- > 0;) {
 		if (records[i]->task != task)
 			continue;
+		if (!records[i]->put && records[i]->skip) { /* nothing was put here */
+			partition_free(producer, records[i]);
+			continue;
+		}
 		records[i]->task = NULL;
 		records[i]->is_replaying = records[i]->put > 0 || records[i]->is_finished;
 		records[i]->is_finished = false;
