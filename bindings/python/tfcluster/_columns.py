@@ -282,14 +282,16 @@ def _row_columns(rows: Sequence[Any], first_row: int) -> dict[str, Any]:
     """The columns of rows: of dicts by their keys, of tuples and lists by position, of single values "0"."""
     first = rows[0]
     if isinstance(first, Mapping):
-        named: dict[str, Any] = {str(name): [row[name] for row in rows] for name in first}
         for index, row in enumerate(rows):
+            if not isinstance(row, Mapping):
+                raise _invalid(f"row {first_row + index} is {type(row).__name__}, but row {first_row} is a dict")
             if row.keys() != first.keys():
-                raise _invalid(f"row {first_row + index} has other keys than row 0: {', '.join(map(str, row))}")
+                raise _invalid(f"row {first_row + index} has other keys than row {first_row}: {', '.join(map(str, row))}")
+        named: dict[str, Any] = {str(name): [row[name] for row in rows] for name in first}
     elif isinstance(first, (tuple, list)):
         for index, row in enumerate(rows):
             if not isinstance(row, (tuple, list)) or len(row) != len(first):
-                raise _invalid(f"row {first_row + index} has not {len(first)} values, as row 0 has")
+                raise _invalid(f"row {first_row + index} has not {len(first)} values, as row {first_row} has")
         named = {str(place): list(values) for place, values in enumerate(zip(*rows, strict=True))}
     else:
         named = {"0": list(rows)}

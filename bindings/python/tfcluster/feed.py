@@ -71,6 +71,7 @@ class Feed:
                                int(_abi.Err.EINVAL), "feed")
         context = _context.Context()
         self._is_ready, self._is_ended, self._failure, self._taken = True, False, None, 0
+        self._is_terminated = False
         self._marks.clear()
         self._reported: tuple[int, bool] | None = None
         options = _abi.tfc_feed_consumer_options()
@@ -179,6 +180,8 @@ class Feed:
                         columns, rows = rows.columns, None
                         yield columns
                         del columns
+                        if self._is_terminated:
+                            return
                         self._consumed(self._taken)
             else:
                 builder = _Builder(batch_size)
@@ -186,6 +189,8 @@ class Feed:
                     while (batch := self._cut(builder, rows)) is not None:
                         yield batch
                         del batch
+                        if self._is_terminated:
+                            return
                         self._consumed(self._taken - builder.rows)
                 if builder.rows:
                     yield builder.take()
@@ -243,6 +248,8 @@ class Feed:
                 step += 1
                 yield batch
                 del batch
+                if self._is_terminated:
+                    return
                 self._consumed(self._taken - builder.rows - (len(ready) + _PREFETCHED) * batch_size)
             elif is_final:
                 return
@@ -350,7 +357,7 @@ class Feed:
             self._context.check(library.tfc_feed_consumer_terminate(self._handle))
         self._arrived.clear()
         self._marks.clear()
-        self._is_ended = True
+        self._is_ended = self._is_terminated = True
         self._context.dispatch()
 
     def close(self) -> None:
