@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from . import _abi
@@ -39,7 +39,7 @@ def _serve(ctx: Any, function: Callable[..., Any], setup: Callable[[], Any] | No
 
 
 def map_batches(function: Callable[..., Any], data: Any, *, workers: int = 2, batch_size: int = 256,
-                setup: Callable[[], Any] | None = None, **options: Any) -> Iterator[Any]:
+                setup: Callable[[], Any] | None = None, **options: Any) -> Generator[Any, None, None]:
     """Calls `function` with batches of the rows of `data`, in `workers` processes; yields the results in order.
 
         for part in tfc.map_batches(predict, table, workers=4, setup=load_model):
@@ -60,7 +60,7 @@ def map_batches(function: Callable[..., Any], data: Any, *, workers: int = 2, ba
 
 
 def _results(function: Callable[..., Any], data: Any, workers: int, batch_size: int, setup: Callable[[], Any] | None,
-             options: dict[str, Any]) -> Iterator[Any]:
+             options: dict[str, Any]) -> Generator[Any, None, None]:
     from ._run import run
 
     options.setdefault("strategy", "none")

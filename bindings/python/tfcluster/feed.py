@@ -447,6 +447,7 @@ class DataFeed:
         self._rows: _Rows | None = None
         self._owed: deque[list[int]] = deque()  # partition, offset and rows without results
         self._results: list[Any] = []
+        self._is_partition_over = False
         self.done_feeding = False
         feed._open()
 
@@ -460,6 +461,8 @@ class DataFeed:
         rows: list[Any] = []
         if self._train_mode:
             feed._consumed(feed._taken)
+        if self._is_partition_over:
+            self._check_results()
         while len(rows) < batch_size and not self.done_feeding:
             if self._rows is None:
                 self._rows = feed._next_rows()
@@ -473,7 +476,9 @@ class DataFeed:
                 self._rows = None
                 self._report()
                 if rows and not self._train_mode:
+                    self._is_partition_over = True
                     break
+                self._check_results()
                 continue
             count = min(batch_size - len(rows), part.rows - part.begin)
             rows += to_rows(self._selected(part.columns), part.begin, part.begin + count)
@@ -491,6 +496,14 @@ class DataFeed:
                 raise _invalid(f"input_mapping has {len(self._tensors)} columns, but a row has "
                                f"{len(row) if isinstance(row, list) else 1}")
         return {tensor: [row[place] for row in rows] for place, tensor in enumerate(self._tensors)}
+
+    def _check_results(self) -> None:
+        """Rows of a partition that has ended must have their results before the next one begins."""
+        self._is_partition_over = False
+        if self._owed:
+            missing = sum(rows for _, _, rows in self._owed) - len(self._results)
+            raise _invalid(f"partition {self._owed[0][0]}: {missing} results are missing; return one result for each row "
+                           "with batch_results()")
 
     def _selected(self, columns: Batch) -> Batch:
         """The columns of the mapping, in the order of their names; all of them if rows have no such names."""
