@@ -13,7 +13,7 @@ import unittest
 import unittest.mock
 from typing import Any
 
-from tfcluster import DeadlineError, InvalidError, JobError, TaskFailed, TFCluster, TFNode, TFParallel, local
+from tfcluster import DeadlineError, InvalidError, JobError, Partitions, TaskFailed, TFCluster, TFNode, TFParallel, local
 
 PATIENCE = 60  # seconds until something awaited counts as never coming
 QUIET: dict[str, Any] = {"framework": "none", "output": False}  # no TensorFlow, and nothing printed
@@ -113,17 +113,6 @@ class RunTest(ClusterCase):
               self.assertRaisesRegex(InvalidError, r"write_facts uses args\[0\].*API_TOKEN")):
             TFParallel.run(None, write_facts, secret, 1, **QUIET)
 
-    def test_what_needs_the_feed_says_so(self):
-        cluster = TFCluster.run(None, write_facts, self.args, 1, **QUIET)
-        cluster.shutdown(timeout=PATIENCE)
-        ctx = TFNode.TFNodeContext(__import__("tfcluster").context(), 0, 1, "file://")
-        for call in (lambda: TFCluster.run(None, write_facts, {}, 1, input_mode=TFCluster.InputMode.SPARK),
-                     lambda: cluster.train([1]), lambda: cluster.inference([1]),
-                     lambda: cluster.shutdown(ssc=object()),  # type: ignore[arg-type]
-                     ctx.get_data_feed, lambda: TFNode.DataFeed(None)):
-            with self.assertRaisesRegex(NotImplementedError, "^InputMode.SPARK needs the feed"):
-                call()
-
     def test_a_tensorboard_has_an_address_and_ends_with_the_cluster(self):
         board = ["/bin/sh", "-c", "sleep 3600"]
         cluster = TFCluster.run(None, write_facts, self.args, 1, tensorboard=True, log_dir=self.dir + "/logs",
@@ -134,6 +123,132 @@ class RunTest(ClusterCase):
         cluster.shutdown(timeout=PATIENCE)
         with self.assertRaises(ProcessLookupError):
             os.kill(node["tb_pid"], 0)
+
+
+def sum_squares(args, ctx):
+    """Trains on all rows in batches of 10, and writes the sum of their squares."""
+    feed = ctx.get_data_feed()
+    total = 0
+    while not feed.should_stop():
+        total += sum(row * row for row in feed.next_batch(10))
+    with open(f"{args['dir']}/{ctx.task_index}", "w") as file:
+        json.dump(total, file)
+
+
+def return_squares(args, ctx):
+    feed = ctx.get_data_feed(train_mode=False)
+    while not feed.should_stop():
+        batch = feed.next_batch(args)
+        if batch:
+            feed.batch_results([row * row for row in batch])
+
+
+class FeedTest(ClusterCase):
+    """InputMode.SPARK."""
+
+    def run_cluster(self, main, args, executors=1, **options):
+        return TFCluster.run(None, main, args, executors, input_mode=TFCluster.InputMode.SPARK, **QUIET, **options)
+
+    def test_rows_of_partitions_reach_two_workers_for_training(self):
+        rows = Partitions([list(range(number * 100, number * 100 + 100)) for number in range(10)])
+        cluster = self.run_cluster(sum_squares, self.args, 2)
+        cluster.train(rows, num_epochs=2)
+        cluster.train(range(10), 1)
+        cluster.shutdown(timeout=PATIENCE)
+        self.assertEqual(sum(self.facts().values()), 2 * sum(row * row for row in range(1000)) + 285)
+
+    def test_results_come_in_order_one_for_each_row(self):
+        rows = Partitions([list(range(number * 100, number * 100 + number % 3 * 10)) for number in range(100)])
+        flat = [row for part in rows for row in part]
+        cluster = self.run_cluster(return_squares, 8, 2)
+        for _ in range(2):
+            self.assertEqual(list(cluster.inference(rows)), [row * row for row in flat])
+        cluster.shutdown(timeout=PATIENCE)
+
+    def test_batches_end_as_the_mode_says(self):
+        def note(args, ctx):
+            feed = ctx.get_data_feed(train_mode=args["train_mode"])
+            lengths = []
+            while not feed.should_stop():
+                batch = feed.next_batch(4)
+                lengths.append(len(batch))
+                if not args["train_mode"] and batch:
+                    feed.batch_results(batch)
+            with open(f"{args['dir']}/lengths", "w") as file:
+                json.dump(lengths, file)
+        rows = Partitions([range(6), range(3)])
+        for train_mode, expected in (True, [4, 4, 1]), (False, [4, 2, 3]):
+            with self.subTest(train_mode=train_mode):
+                cluster = self.run_cluster(note, {**self.args, "train_mode": train_mode})
+                if train_mode:
+                    cluster.train(rows, 1)
+                else:
+                    self.assertEqual(list(cluster.inference(rows)), [*range(6), *range(3)])
+                cluster.shutdown(timeout=PATIENCE)
+                lengths = self.facts()["lengths"]
+                self.assertEqual([length for length in lengths if length], expected)
+
+    def test_a_mapping_makes_dicts_of_lists(self):
+        def note(args, ctx):
+            feed = ctx.get_data_feed(input_mapping={"b": "label", "a": "image"})
+            batch = feed.next_batch(2)
+            feed.terminate()
+            with open(f"{args['dir']}/batch", "w") as file:
+                json.dump([batch, feed.should_stop()], file)
+        for rows in [[[1.0, 2.0], 0], [[3.0, 4.0], 1]], {"b": [0, 1], "a": [[1.0, 2.0], [3.0, 4.0]], "c": [7, 7]}:
+            with self.subTest(rows=rows):
+                cluster = self.run_cluster(note, self.args)
+                cluster.train(rows, 1000)
+                cluster.shutdown(timeout=PATIENCE)
+                self.assertEqual(self.facts()["batch"], [{"image": [[1, 2], [3, 4]], "label": [0, 1]}, False])
+
+    def test_wrong_results_are_an_error_and_nothing_waits(self):
+        def lose_one(args, ctx):
+            feed = ctx.get_data_feed(train_mode=False)
+            while not feed.should_stop():
+                batch = feed.next_batch(10)
+                if batch:
+                    feed.batch_results(batch[1:] if args == "few" else [*batch, 0])
+        for how, message in (("few", "partition 0: 3 results are missing; return one result for each row"),
+                             ("many", "1 results more than rows")):
+            with self.subTest(how=how):
+                cluster = self.run_cluster(lose_one, how)
+                self.addCleanup(cluster.job.close)
+                with self.assertRaisesRegex(TaskFailed, message):
+                    list(cluster.inference(range(30)))
+
+    def test_an_exception_while_a_task_is_fed_reaches_the_driver(self):
+        def fail_late(args, ctx):
+            feed = ctx.get_data_feed()
+            feed.next_batch(10)
+            raise ValueError("bad row")
+        cluster = self.run_cluster(fail_late, None)
+        with self.assertRaisesRegex(TaskFailed, "ValueError: bad row"):
+            cluster.train(range(100), 1)
+            cluster.shutdown(timeout=PATIENCE)
+
+    def test_an_exception_after_the_end_of_the_feed_reaches_the_driver(self):
+        def fail_later(args, ctx):
+            feed = ctx.get_data_feed()
+            while not feed.should_stop():
+                feed.next_batch(10)
+            raise ValueError("cannot export")
+        cluster = self.run_cluster(fail_later, None)
+        cluster.train(range(100), 1)
+        with self.assertRaisesRegex(TaskFailed, "ValueError: cannot export"):
+            cluster.shutdown(grace_secs=5, timeout=PATIENCE)
+
+    def test_what_is_wrong_is_refused(self):
+        with self.assertRaisesRegex(InvalidError, "input_mode: must be InputMode.TENSORFLOW or InputMode.SPARK, not 7"):
+            TFCluster.run(None, sum_squares, {}, 1, input_mode=7)
+        with self.assertRaisesRegex(InvalidError, "with parameter servers, nothing reads a feed"):
+            TFCluster.run(None, sum_squares, {}, 3, num_ps=1, input_mode=TFCluster.InputMode.SPARK)
+        cluster = TFCluster.run(None, write_facts, self.args, 1, **QUIET)
+        with self.assertRaisesRegex(InvalidError, "feed one with input_mode=InputMode.SPARK"):
+            cluster.train([1])
+        with self.assertRaisesRegex(InvalidError, "there is no Spark here; pass None"):
+            cluster.shutdown(ssc=object())  # type: ignore[arg-type]
+        cluster.shutdown(timeout=PATIENCE)
 
 
 class FailureTest(ClusterCase):

@@ -1,0 +1,112 @@
+"""Real TensorFlow on the feed: mirrored workers take the same number of steps, and every row is trained."""
+
+import importlib.util
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import tfcluster as tfc
+
+if not importlib.util.find_spec("tensorflow"):
+    print(f"{sys.executable} lacks tensorflow (meson option tf_python)")
+    sys.exit(77)
+
+JOB_S = 120
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+ROWS = 1003
+
+
+def count_rows(ctx, uneven, directory):
+    """Sums, over all workers, how often each id was trained, and the steps."""
+    import json
+
+    import tensorflow as tf
+    strategy = ctx.strategy()
+    with strategy.scope():
+        counts = tf.Variable(tf.zeros([ROWS]), aggregation=tf.VariableAggregation.SUM)
+
+    @tf.function(reduce_retracing=True)
+    def train_step(batch):
+        def replica_step(ids, mask):
+            updates = tf.scatter_nd(ids[:, None], mask, [ROWS])
+            total = tf.distribute.get_replica_context().all_reduce("sum", updates)
+            counts.assign_add(total / strategy.num_replicas_in_sync)
+        mask = batch["mask"] if uneven == "pad" else tf.ones(tf.shape(batch["id"]))
+        strategy.run(replica_step, args=(batch["id"], mask))
+
+    steps = 0
+    for batch in ctx.feed("train").dataset(16, uneven=uneven):
+        train_step(batch)
+        steps += 1
+    with open(f"{directory}/{ctx.task_index}", "w") as file:
+        json.dump([steps, counts.numpy().tolist()], file)
+
+
+class MirroredTest(unittest.TestCase):
+
+    def train(self, uneven):
+        import json
+        with tempfile.TemporaryDirectory(prefix="tfc-feed-") as directory:
+            with tfc.run(count_rows, args=[uneven, directory], workers=2, output=False, env=QUIET) as job:
+                with job.feed("train", partition_rows=100) as feed:
+                    feed.put({"id": np.arange(ROWS), "x": np.ones((ROWS, 3), np.float32)})
+                job.result(JOB_S)
+            results = []
+            for index in range(2):
+                with open(f"{directory}/{index}") as file:
+                    results.append(json.load(file))
+        return results
+
+    def test_with_pad_every_row_is_trained_once(self):
+        (steps, counts), (other_steps, other_counts) = self.train("pad")
+        self.assertEqual(steps, other_steps)
+        self.assertEqual(counts, [1.0] * ROWS)
+        self.assertEqual(other_counts, counts)
+
+    def test_with_drop_no_row_is_trained_twice(self):
+        (steps, counts), (other_steps, other_counts) = self.train("drop")
+        self.assertEqual(steps, other_steps)
+        self.assertEqual(counts, other_counts)
+        self.assertEqual(sum(counts), steps * 16 * 2)
+        self.assertEqual(set(counts), {0.0, 1.0})
+
+
+class DatasetTest(unittest.TestCase):
+
+    def test_elements_have_the_types_of_their_columns(self):
+        def describe(ctx):
+            dataset = ctx.feed("train").dataset(2)
+            batches = [{name: values.numpy().tolist() for name, values in batch.items()} for batch in dataset]
+            for batch in batches:
+                batch["text"] = [text.decode() for text in batch["text"]]
+            try:
+                list(dataset)
+                second = ""
+            except Exception as error:
+                second = str(error)
+            return {"spec": {name: [spec.dtype.name, spec.shape.as_list()] for name, spec in dataset.element_spec.items()},
+                    "batches": batches, "second": second}
+        with tfc.run(describe, strategy="none", output=False, env=QUIET) as job:
+            with job.feed() as feed:
+                feed.put({"x": np.arange(6, dtype=np.float32).reshape(3, 2), "text": ["a", "b", "c"]})
+            result = job.result(JOB_S)
+        self.assertEqual(result["spec"], {"x": ["float32", [2, 2]], "text": ["string", [2]], "mask": ["float32", [2]]})
+        self.assertEqual(result["batches"][0], {"x": [[0, 1], [2, 3]], "text": ["a", "b"], "mask": [1, 1]})
+        self.assertEqual(result["batches"][1]["mask"], [1, 0])
+        self.assertEqual((result["batches"][1]["x"][0], result["batches"][1]["text"][0]), ([4, 5], "c"))
+        self.assertIn("was read already", result["second"])
+
+    def test_a_dataset_is_a_source(self):
+        import tensorflow as tf
+
+        def total(ctx):
+            return int(sum(batch["0"].sum() for batch in ctx.feed().batches()))
+        with tfc.run(total, strategy="none", output=False, env=QUIET) as job:
+            with job.feed() as feed:
+                feed.put(tf.data.Dataset.range(100), epochs=2)
+            self.assertEqual(job.result(JOB_S), 2 * sum(range(100)))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
