@@ -134,9 +134,9 @@ class Feed(Bench):
         self.stack.callback(node.stdout.close)
         return f"unix:{state}/node.sock", node
 
-    def ours(self, kind, batch_rows):
+    def ours(self, kind, batch_rows, *words):
         return self.script(sys.executable, "feed_ours.py", kind, str(batch_rows), self.address,
-                           PYTHONPATH=self.python_package, TFCLUSTER_LIBRARY=self.library,
+                           *words, PYTHONPATH=self.python_package, TFCLUSTER_LIBRARY=self.library,
                            TFCLUSTER_HELPER_DIR=self.helpers)
 
     def in_c(self, queue):
@@ -232,7 +232,7 @@ class Feed(Bench):
 
     def run_memory(self):
         """Of a feed of numpy arrays. Shared memory counts in each process that has mapped it."""
-        ours = self.ours("wide", 0)
+        ours = self.ours("wide", 0, "--read")
         tasks = [pid for pid in measure.descendants(self.node.pid) if is_python_task(pid)]
         pids = {"producer": ours.process.pid, "node": self.node.pid, "consumer": tasks[-1]}
         before = {name: resident(pid) for name, pid in pids.items()}

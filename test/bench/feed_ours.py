@@ -1,11 +1,11 @@
 """Contender: the feed of this library, from a Python process into a task.
 
-    feed_ours.py KIND BATCH_ROWS ADDRESS
+    feed_ours.py KIND BATCH_ROWS ADDRESS [--read]
 
 feeds rows of a kind into a task of the node at ADDRESS, which takes them in batches of BATCH_ROWS; 0:
-as they arrive. carry(source, rows) answers with the seconds from the first row put until the task has
-consumed the last one; map(count) with the seconds that map_batches takes for each of `count`
-partitions of one row.
+as they arrive; with --read it also reads them. carry(source, rows) answers with the seconds from the
+first row put until the task has consumed the last one; map(count) with the seconds that map_batches
+takes for each of `count` partitions of one row.
 """
 
 import itertools
@@ -18,11 +18,12 @@ import tfcluster as tfc
 DISTINCT_LISTS = {"wide": 4096, "narrow": 262144}
 
 
-def consume(ctx, batch_rows):
-    """Reads one queue after the other, one for each measurement."""
+def consume(ctx, batch_rows, reads):
+    """Takes one queue after the other, one for each measurement."""
     for number in itertools.count():
-        for _ in ctx.feed(str(number)).batches(batch_rows or None):
-            pass
+        for batch in ctx.feed(str(number)).batches(batch_rows or None):
+            if reads:
+                batch["x"].sum()
 
 
 class Ours:
@@ -55,8 +56,8 @@ class Ours:
 
 
 def main():
-    kind, batch_rows, address = sys.argv[1:]
-    with tfc.run(consume, args=(int(batch_rows),), workers=1, framework="none",
+    kind, batch_rows, address, *words = sys.argv[1:]
+    with tfc.run(consume, args=(int(batch_rows), words == ["--read"]), workers=1, framework="none",
                  gateway=address, python=sys.executable) as job:
         ours = Ours(kind, address, job)
         feed_rows.serve({"carry": ours.carry, "map": ours.map})
