@@ -14,7 +14,7 @@ from .errors import InvalidError
 if TYPE_CHECKING:
     import numpy as np
 
-PARTITION_BYTES = 1 << 20
+PARTITION_BYTES = 4 << 20
 _FIRST_ROWS = 256  # of an iterable, to learn how long its rows are
 _DIMENSIONS_MAX = _abi.TFC_FEED_DIMENSIONS_MAX
 _Type = _abi.FeedType
@@ -33,7 +33,7 @@ def _invalid(text: str) -> InvalidError:
 
 
 def rows_for(row_bytes: int) -> int:
-    """How many rows make a partition of about a mebibyte: a power of two, which most batch sizes divide."""
+    """How many rows make a partition of 2 to 4 MiB: a power of two, which most batch sizes divide."""
     return 1 << max(0, (PARTITION_BYTES // max(1, row_bytes)).bit_length() - 1)
 
 
