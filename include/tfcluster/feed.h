@@ -217,7 +217,7 @@ typedef struct tfc_feed_producer_options {
 				   copied */
 	const char *producer;   /* names this one of the producers, as `queue`; a producer that is
 				   restarted with the same name takes its place; NULL: "0"; copied */
-	uint64_t window_bytes;  /* bytes in flight to each task; 0: 64 MiB */
+	uint64_t window_bytes;  /* bytes in flight to each task; 0: 16 MiB */
 	uint64_t chunk_bytes;   /* a batch has about this many bytes; 0: 1 MiB */
 	uint32_t wants_results; /* 1: the consumers return one result for each row */
 	uint32_t reserved;      /* 0 */
@@ -298,7 +298,7 @@ typedef struct tfc_feed_consumer_options {
 	const char *task;       /* TFC_TASK_TYPE, '/', TFC_TASK_INDEX; copied */
 	const char *queue;      /* as tfc_feed_producer_options.queue; copied */
 	uint64_t window_bytes;  /* no producer has more bytes in flight; 0: the producer's choice;
-				   of results: 0: 64 MiB */
+				   of results: 0: 16 MiB */
 	uint32_t rows_multiple; /* producers cut batches at multiples of this many rows where they
 				   can; 0: 1 */
 	/* 1: the steps of all tasks that are fed are granted together, see

@@ -25,7 +25,7 @@ BYTES = {"stream": 2 * GIGABYTE, "ring": 4 * GIGABYTE, "c": 4 * GIGABYTE, "numpy
 ROWS = {"wide": {"lists": 60000, "queue": 102400, "generator": 102400, "spark": 32000},
         "narrow": {"lists": 1000000, "queue": 5120000, "generator": 512000, "spark": 80000}}
 MEMORY_BYTES = 10 * GIGABYTE
-WINDOW_MIB = 64
+WINDOW_MIB = 16
 PING_COUNT = 1000
 SPARK_PINGS = 6
 CONTENDER_SECONDS = 120  # for one answer

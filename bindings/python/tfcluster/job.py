@@ -81,7 +81,7 @@ class Job:
                 feed.put(table, epochs=3)
 
         The tasks read it with `ctx.feed("train")`. Leaving the block ends the feed, and waits until all rows are
-        consumed. `window` is how many bytes may be on their way to each task (64 MiB). Several programs may feed a
+        consumed. `window` is how many bytes may be on their way to each task (16 MiB). Several programs may feed a
         queue: each has a `producer` name of its own, and `producers` is their number. A queue that no task reads within
         `start_timeout` seconds after the job has started to run is a DeadlineError in `put`.
         """
