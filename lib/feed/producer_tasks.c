@@ -280,12 +280,13 @@ static void job_described(void *user, const tfc_reply *reply)
 		snprintf(producer->job, sizeof(producer->job), "%s", reply->job->job);
 		code = add_tasks(producer, reply->job, &error);
 	}
-	if (code == TFC_OK) {
-		code = tfc_gateway_subscribe(producer->gateway, producer->job, &options, job_event,
-					     producer, &producer->sub);
-		if (code < 0)
-			error = *tfc__ctx_error(producer->ctx);
-	}
+	if (code == TFC_OK)
+		code = tfc__gateway_check(producer->gateway, &error);
+	/* not a handle of the host's, which tfc_ctx_free would close before the producer */
+	if (code == TFC_OK)
+		code = producer->gateway->ops->subscribe(producer->gateway, producer->job, &options,
+							 job_event, producer, &error,
+							 &producer->sub);
 	if (code < 0) {
 		tfc__feed_producer_fail(producer, &error);
 		return;
