@@ -1,4 +1,4 @@
-"""Runs the examples of doc/guide/python.md that need TensorFlow."""
+"""Runs the examples of doc/guide/python.md and feed.md that need TensorFlow."""
 
 import contextlib
 import importlib.util
@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-from guide_test import GUIDE, blocks, expected
+from guide_test import FEED_GUIDE, GUIDE, blocks, expected
 
 if not importlib.util.find_spec("tensorflow"):
     print(f"{sys.executable} lacks tensorflow (meson option tf_python)")
@@ -35,6 +35,13 @@ class GuideTest(unittest.TestCase):
             self.assertNotIn("AutoGraph could not", err.getvalue())
         self.assertEqual(sorted(name for name in os.listdir("checkpoints") if name.endswith(".index")),
                          ["ckpt-10.index", "ckpt-20.index", "ckpt-30.index"])
+
+    def test_the_feed_trains_mirrored_workers(self):
+        [text] = blocks("tensorflow", FEED_GUIDE)
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            exec(compile(text, str(FEED_GUIDE), "exec"), {"__name__": "__main__"})
+        self.assertEqual(out.getvalue().splitlines(), expected(text), err.getvalue())
 
 
 if __name__ == "__main__":
