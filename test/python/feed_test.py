@@ -169,11 +169,11 @@ class SourceTest(FeedCase):
                 self.assertEqual((got["sizes"], got["columns"]["0"]), (expected, list(range(10))))
 
     def test_large_rows_make_partitions_of_their_own(self):
-        images = pa.table({"image": pa.array([bytes(1 << 20)] * 8)})
+        images = pa.table({"image": pa.array([bytes(1 << 22)] * 4)})
         with tfc.run(count_rows, workers=2, **JOB) as job:
             with job.feed("train") as feed:
                 put = feed.put(images)
-                self.assertEqual((len(put.numbers), put.rows), (8, 8))
+                self.assertEqual((len(put.numbers), put.rows), (4, 4))
             job.result(PATIENCE)
 
 
