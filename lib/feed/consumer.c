@@ -425,10 +425,21 @@ static int source_send_positions(struct feed_source *source)
 	return code;
 }
 
+static bool queue_is_ended(const tfc_feed_consumer *consumer)
+{
+	uint32_t ended = 0;
+	TFC__LIST_EACH (link, &consumer->sources)
+		ended += tfc__container_of(link, struct feed_source, link)->is_ended;
+	return consumer->is_terminated || (consumer->producers && ended >= consumer->producers);
+}
+
 /* A connection with a producer, which the node has made. */
 static void consumer_add_source(tfc_feed_consumer *consumer, int fd)
 {
-	struct feed_source *source = calloc(1, sizeof(*source));
+	/* The producers of an ended queue are complete. Another one comes back for the next
+	 * consumer. */
+	bool is_complete = queue_is_ended(consumer) && !consumer->is_terminated;
+	struct feed_source *source = is_complete ? NULL : calloc(1, sizeof(*source));
 	if (!source) {
 		close(fd);
 		return;
@@ -602,14 +613,6 @@ void tfc_feed_consumer_close(tfc_feed_consumer *consumer)
 }
 
 /* ---- reading */
-
-static bool queue_is_ended(const tfc_feed_consumer *consumer)
-{
-	uint32_t ended = 0;
-	TFC__LIST_EACH (link, &consumer->sources)
-		ended += tfc__container_of(link, struct feed_source, link)->is_ended;
-	return consumer->is_terminated || (consumer->producers && ended >= consumer->producers);
-}
 
 static int consumer_enter(tfc_feed_consumer *consumer)
 {
