@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import tfcluster as tfc
-from tfcluster import _abi
+from tfcluster import _abi, _columns
 
 PATIENCE = 60  # seconds until something awaited counts as never coming
 JOB: dict[str, Any] = {"framework": "none", "strategy": "none", "output": False}
@@ -169,7 +169,7 @@ class SourceTest(FeedCase):
                 self.assertEqual((got["sizes"], got["columns"]["0"]), (expected, list(range(10))))
 
     def test_large_rows_make_partitions_of_their_own(self):
-        images = pa.table({"image": pa.array([bytes(1 << 22)] * 4)})
+        images = pa.table({"image": pa.array([bytes(_columns.PARTITION_BYTES)] * 4)})
         with tfc.run(count_rows, workers=2, **JOB) as job:
             with job.feed("train") as feed:
                 put = feed.put(images)
