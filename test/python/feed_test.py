@@ -392,11 +392,11 @@ class DeliveryTest(FeedCase):
             return [trained, losses]
         with tfc.run(train, **JOB) as job:
             with job.feed("train", partition_rows=100) as feed:
-                for _ in range(2):
+                for number in range(30):
                     feed.put(np.arange(200))
                     with job.feed("validation") as validation:
-                        validation.put([1, 2, 3])
-            self.assertEqual(job.result(PATIENCE), [400, [6, 6]])
+                        validation.put([1, 2, number])
+            self.assertEqual(job.result(PATIENCE), [6000, [3 + number for number in range(30)]])
 
     def test_two_producers_of_a_queue(self):
         with tfc.run(read_sum, **JOB) as job:
