@@ -127,11 +127,26 @@ static int sock_bind(struct sock *sock, uint32_t address, uint16_t port)
 /* ---- the library's calls */
 
 int __real_socket(int family, int type, int protocol);
+int __real_bind(int fd, const struct sockaddr *address, socklen_t len);
+int __real_close(int fd);
+
+/* A node's socket for feeds: a real one, which no producer of the simulation connects to. */
+static int make_unix_socket(int type, int protocol)
+{
+	int real = __real_socket(AF_UNIX, type, protocol);
+	int fd = real < 0 ? -1 : fcntl(real, F_DUPFD_CLOEXEC, 0); /* notes who has it */
+	if (real >= 0)
+		__real_close(real);
+	return fd;
+}
+
 int __wrap_socket(int family, int type, int protocol);
 int __wrap_socket(int family, int type, int protocol)
 {
 	int ends[2];
 	struct stat status;
+	if (family == AF_UNIX)
+		return make_unix_socket(type, protocol);
 	bool is_tcp = (family == AF_INET || family == AF_INET6) && (type & 0xf) == SOCK_STREAM;
 	if (!is_tcp || !sim.kernel) {
 		fprintf(stderr, "the library makes a socket of family %d\n", family);
@@ -169,6 +184,9 @@ int __wrap_bind(int fd, const struct sockaddr *address, socklen_t len)
 {
 	const struct sockaddr_in *four = (const void *)address;
 	struct sock *sock = sock_of_fd(fd);
+	if (address->sa_family ==
+	    AF_UNIX) /* the kernel chooses: worlds beside this one have the same names */
+		return __real_bind(fd, address, sizeof(sa_family_t));
 	if (!sock || sock->port)
 		abort();
 	if (sock_bind(sock, address->sa_family == AF_INET ? ntohl(four->sin_addr.s_addr) : 0,
