@@ -176,6 +176,18 @@ class SourceTest(FeedCase):
                 self.assertEqual((len(put.numbers), put.rows), (4, 4))
             job.result(PATIENCE)
 
+    def test_a_feed_leaves_no_descriptor(self):
+        def feed_once():
+            with tfc.run(count_rows, workers=1, **JOB) as job:
+                with job.feed("train") as feed:
+                    feed.put(np.arange(100_000))
+                job.result(PATIENCE)
+        feed_once()
+        before = len(os.listdir("/proc/self/fd"))
+        feed_once()
+        self.assertEqual(len(os.listdir("/proc/self/fd")), before)
+        self.assertNotIn("tfcluster-feed", pathlib.Path("/proc/self/maps").read_text())
+
 
 def read_sum(ctx):
     rows = total = 0

@@ -165,13 +165,14 @@ static void a_lying_producer_is_dropped_alone(void **state)
 			queue_send(&liar, (struct tfc__feed_message){.kind = TFC__FEED_RELEASE,
 								     .block = 7});
 		else if (lie == 3)
-			queue_send(&liar, (struct tfc__feed_message){.kind = TFC__FEED_BATCH,
-								     .at = WINDOW,
-								     .bytes = 64,
-								     .partition = 100,
-								     .offset = 5,
-								     .layout = "\x90",
-								     .layout_len = 1});
+			queue_send(&liar, (struct tfc__feed_message){
+						  .kind = TFC__FEED_BATCH,
+						  .at = WINDOW,
+						  .bytes = 64,
+						  .partition = 100,
+						  .offset = 5,
+						  .layout = "\x9a\x02\x40\x02\0\0\0\0\0\0\x10",
+						  .layout_len = 11});
 		else
 			queue_send(&liar, (struct tfc__feed_message){.kind = TFC__FEED_SCHEMA,
 								     .schema = "x",
