@@ -1,6 +1,7 @@
 """Real TensorFlow on the feed: mirrored workers take the same number of steps, and every row is trained."""
 
 import importlib.util
+import pathlib
 import sys
 import tempfile
 import unittest
@@ -43,6 +44,28 @@ def count_rows(ctx, uneven, directory):
         json.dump([steps, counts.numpy().tolist()], file)
 
 
+def train_until_killed(ctx, directory):
+    """Trains, and notes the ids of each step that is complete. Worker 1 kills itself in the 20th one, once."""
+    import os
+    import signal
+
+    import tensorflow as tf
+    strategy = ctx.strategy()
+
+    @tf.function
+    def train_step(batch):
+        return strategy.reduce("sum", strategy.run(lambda mask: tf.reduce_sum(mask), args=(batch["mask"],)), axis=None)
+
+    with open(f"{directory}/{ctx.task_index}.{ctx.generation}", "a", buffering=1) as file:
+        for step, batch in enumerate(ctx.feed("train").dataset(10), 1):
+            train_step(batch)
+            ids = batch["id"].numpy()[batch["mask"].numpy() > 0]
+            file.write(" ".join(map(str, ids)) + "\n")
+            if (ctx.task_index, ctx.generation, step) == (1, 1, 20):
+                os.kill(os.getpid(), signal.SIGKILL)
+    return ctx.generation
+
+
 class MirroredTest(unittest.TestCase):
 
     def train(self, uneven):
@@ -70,6 +93,17 @@ class MirroredTest(unittest.TestCase):
         self.assertEqual(counts, other_counts)
         self.assertEqual(sum(counts), steps * 16 * 2)
         self.assertEqual(set(counts), {0.0, 1.0})
+
+    def test_after_the_kill_of_a_worker_all_other_rows_are_trained(self):
+        with tempfile.TemporaryDirectory(prefix="tfc-feed-") as directory:
+            with tfc.run(train_until_killed, args=[directory], workers=2, output=False, env=QUIET) as job:
+                with job.feed("train", partition_rows=50) as feed:
+                    feed.put({"id": np.arange(ROWS)})
+                self.assertEqual(job.result(JOB_S), 2)
+            trained = [int(number) for path in pathlib.Path(directory).iterdir() for number in path.read_text().split()]
+        self.assertEqual(set(trained), set(range(ROWS)))
+        # Of each worker, the partitions that were on their way are trained again: less than half of all.
+        self.assertLess(len(trained), 1.5 * ROWS)
 
 
 class DatasetTest(unittest.TestCase):

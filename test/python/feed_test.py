@@ -507,8 +507,8 @@ class DriverTest(FeedCase):
 
 class MapBatchesTest(FeedCase):
 
-    def test_a_hundred_partitions_equal_one_process(self):
-        data = [np.arange(number * 37, number * 37 + number % 50) for number in range(100)]
+    def test_a_thousand_partitions_equal_one_process(self):
+        data = [np.arange(number * 37, number * 37 + number % 50) for number in range(1000)]
         results = list(tfc.map_batches(square, tfc.Partitions(data), workers=2, batch_size=16))
         expected = [part ** 2 for part in data if len(part)]
         self.assertEqual([part.tolist() for part in results], [part.tolist() for part in expected])
