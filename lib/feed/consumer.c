@@ -695,7 +695,7 @@ static int consumer_put(tfc_feed_consumer *consumer, uint64_t partition, uint64_
 	struct feed_part *part = tfc__feed_table_find(&consumer->parts, partition);
 	int code = tfc__feed_schema_share(&consumer->result_schema, schema, error);
 	if (code < 0 ||
-	    (code = tfc__feed_rows_check(&consumer->result_schema->schema, rows, error)) < 0)
+	    (code = tfc__feed_rows_check(&consumer->result_schema->schema, rows, begin, error)) < 0)
 		return code;
 	if (!part || offset + (rows->rows - begin) > part->received)
 		return tfc__fail(error, TFC_EINVAL, "feed", 0,

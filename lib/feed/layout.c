@@ -419,7 +419,7 @@ static int check_array(const struct tfc__feed_schema *schema, uint32_t index,
 			       : TFC_OK;
 	struct field_source source = source_of_array(field, array, 0,
 						     schema_has_small_offsets(arrow));
-	int code = check_offsets(field, &source, 0, rows, &end, error);
+	int code = check_offsets(field, &source, first, count, &end, error);
 	if (code < 0)
 		return code;
 	if (field->type != TFC_FEED_TYPE_LIST)
@@ -432,7 +432,7 @@ static int check_array(const struct tfc__feed_schema *schema, uint32_t index,
 }
 
 static int check_struct(const struct tfc__feed_schema *schema, const struct tfc__feed_rows *rows,
-			tfc_error *error)
+			uint64_t begin, tfc_error *error)
 {
 	const struct ArrowArray *array = rows->array;
 	if (array_has_nulls(array))
@@ -443,22 +443,23 @@ static int check_struct(const struct tfc__feed_schema *schema, const struct tfc_
 	for (uint32_t i = 0; i < schema->field_count && code == TFC_OK;
 	     i += 1 + schema->fields[i].descendants, column++)
 		code = check_array(schema, i, rows->schema->children[column],
-				   array->children[column], (uint64_t)array->offset, rows->rows,
-				   error);
+				   array->children[column], (uint64_t)array->offset + begin,
+				   rows->rows - begin, error);
 	return code;
 }
 
 static int check_column(const struct tfc__feed_schema *schema, uint32_t index,
-			const tfc_feed_column *column, uint64_t rows, tfc_error *error)
+			const tfc_feed_column *column, uint64_t first, uint64_t count,
+			tfc_error *error)
 {
 	const struct tfc__feed_field *field = &schema->fields[index];
 	uint64_t end;
 	struct field_source source = source_of_column(column);
 	if (field->type < TFC_FEED_TYPE_UTF8)
-		return rows && field->width && !column->values
+		return count && field->width && !column->values
 			       ? fail_column(field, "it has no values", error)
 			       : TFC_OK;
-	int code = check_offsets(field, &source, 0, rows, &end, error);
+	int code = check_offsets(field, &source, first, count, &end, error);
 	if (code < 0)
 		return code;
 	if (field->type != TFC_FEED_TYPE_LIST)
@@ -466,19 +467,20 @@ static int check_column(const struct tfc__feed_schema *schema, uint32_t index,
 					      : TFC_OK;
 	if (column->item_count < end)
 		return fail_column(field, "its list has fewer items than its offsets say", error);
-	return check_column(schema, index + 1, column->items, end, error);
+	return check_column(schema, index + 1, column->items, 0, end, error);
 }
 
 int tfc__feed_rows_check(const struct tfc__feed_schema *schema, const struct tfc__feed_rows *rows,
-			 tfc_error *error)
+			 uint64_t begin, tfc_error *error)
 {
 	if (rows->array)
-		return check_struct(schema, rows, error);
+		return check_struct(schema, rows, begin, error);
 	uint32_t column = 0;
 	int code = TFC_OK;
 	for (uint32_t i = 0; i < schema->field_count && code == TFC_OK;
 	     i += 1 + schema->fields[i].descendants)
-		code = check_column(schema, i, &rows->columns[column++], rows->rows, error);
+		code = check_column(schema, i, &rows->columns[column++], begin, rows->rows - begin,
+				    error);
 	return code;
 }
 

@@ -44,11 +44,12 @@ struct tfc__feed_rows {
 int tfc__feed_rows_of_array(const struct ArrowSchema *schema, const struct ArrowArray *array,
 			    uint64_t begin, tfc_error *error, struct tfc__feed_rows *ret_rows);
 
-/* Checks rows against the schema: structure, lengths, nulls at the top, offsets that do not
- * decrease. TFC_OK or TFC_EINVAL with the column's name. Costs O(fields), and O(rows) for offsets.
+/* Checks rows [begin, rows->rows) against the schema: structure, lengths, nulls at the top, offsets
+ * that do not decrease. TFC_OK or TFC_EINVAL with the column's name. Costs O(fields), and O(rows)
+ * for offsets.
  */
 int tfc__feed_rows_check(const struct tfc__feed_schema *schema, const struct tfc__feed_rows *rows,
-			 tfc_error *error);
+			 uint64_t begin, tfc_error *error);
 
 /* The layout of rows [begin, begin + count), which were checked. TFC_ENOMEM; TFC_ETOOBIG over 2^48
  * bytes. The caller ends *ret_layout with tfc__feed_layout_fini; nodes that it had are used again.

@@ -604,7 +604,7 @@ static int producer_put_rows(tfc_feed_producer *producer, uint64_t number, uint6
 {
 	tfc_error *error = tfc__ctx_error(producer->ctx);
 	struct feed_partition *partition;
-	int code = begin ? TFC_OK : tfc__feed_rows_check(&producer->schema->schema, rows, error);
+	int code = tfc__feed_rows_check(&producer->schema->schema, rows, begin, error);
 	if (code < 0)
 		return code;
 	if (producer->is_terminated) {

@@ -22,7 +22,7 @@ static void copy_rows(struct copied *copied, const struct tfc__feed_rows *rows, 
 		      uint64_t count)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	assert_int_equal(tfc__feed_rows_check(&copied->schema, rows, &error), TFC_OK);
+	assert_int_equal(tfc__feed_rows_check(&copied->schema, rows, begin, &error), TFC_OK);
 	assert_int_equal(tfc__feed_layout_plan(&copied->schema, rows, begin, count,
 					       &copied->layout),
 			 TFC_OK);
@@ -219,12 +219,35 @@ static void hostile_layouts(void **state)
 	copied_fini(&copied);
 }
 
+/* A host puts a part of its rows at a time. */
+static void rows_from_begin_on_are_checked(void **state)
+{
+	static const int64_t offsets[] = {0, 2, 4, 3, 6};
+	tfc_feed_column column = TFC_FEED_COLUMN_INIT;
+	const struct tfc__feed_rows all = {.columns = &column, .rows = 4};
+	struct tfc__feed_schema schema;
+	column.type = TFC_FEED_TYPE_UTF8;
+	column.name = "x";
+	column.offsets = offsets;
+	column.values = "abcdef";
+	assert_int_equal(tfc__feed_schema_from_columns(&column, 1, NULL, &schema), TFC_OK);
+	for (uint64_t begin = 0; begin <= 4; begin++)
+		assert_int_equal(tfc__feed_rows_check(&schema, &all, begin, NULL),
+				 begin <= 2 ? TFC_EINVAL : TFC_OK);
+	const struct tfc__feed_rows first = {.columns = &column, .rows = 2};
+	assert_int_equal(tfc__feed_rows_check(&schema, &first, 0, NULL), TFC_OK);
+	tfc__feed_schema_fini(&schema);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(values_of_each_width), cmocka_unit_test(bits_at_odd_places),
-		cmocka_unit_test(lists_of_text),        cmocka_unit_test(sliced_arrays),
+		cmocka_unit_test(values_of_each_width),
+		cmocka_unit_test(bits_at_odd_places),
+		cmocka_unit_test(lists_of_text),
+		cmocka_unit_test(sliced_arrays),
 		cmocka_unit_test(hostile_layouts),
+		cmocka_unit_test(rows_from_begin_on_are_checked),
 	};
 	return cmocka_run_group_tests_name("feed_layout", tests, NULL, NULL);
 }
