@@ -33,7 +33,6 @@ struct feed_part {
 	uint64_t number;
 	struct feed_source *source; /* NULL: it has died */
 	uint64_t received;          /* rows */
-	uint64_t handed;            /* rows that were handed out */
 	uint64_t done;              /* rows that the host has reported as consumed */
 	bool is_finished;           /* it has `received` rows in all */
 	/*
@@ -192,8 +191,7 @@ static void patience_is_over(struct tfc__timer *timer)
 			continue;
 		tfc__fail(&error, TFC_ELOST, "feed", 0,
 			  "producer \"%s\" of queue \"%s\" has ended before all of its partitions, "
-			  "and did "
-			  "not come back within %u s",
+			  "and did not come back within %u s",
 			  source->name, consumer->queue, (unsigned)(PATIENCE_NS / TFC__SECOND));
 		consumer_fail(consumer, &error);
 		return;
@@ -229,9 +227,8 @@ static int source_terminate(struct feed_source *source)
 	return code;
 }
 
-/* Returns the source that has the stream from now on: a producer that comes back takes its earlier
- * place. */
-static struct feed_source *source_adopt(struct feed_source *source, const char *name)
+/* Gives the source its name. A producer that comes back takes the place of its previous process. */
+static void source_adopt(struct feed_source *source, const char *name)
 {
 	tfc_feed_consumer *consumer = source->consumer;
 	TFC__LIST_EACH (link, &consumer->sources) {
@@ -245,7 +242,6 @@ static struct feed_source *source_adopt(struct feed_source *source, const char *
 	snprintf(source->name, sizeof(source->name), "%s", name);
 	if (!has_dead_source(consumer))
 		tfc__timer_cancel(&consumer->patience);
-	return source;
 }
 
 static void source_hello(struct feed_source *source, const struct tfc__feed_message *message)
@@ -419,6 +415,7 @@ static int source_send_positions(struct feed_source *source)
 		message = (struct tfc__feed_message){.kind = TFC__FEED_POSITION,
 						     .partition = entry->key,
 						     .rows = UINT64_MAX,
+						     .offset = UINT64_MAX,
 						     .is_end = true};
 		code = tfc__feed_stream_send(source->stream, &message);
 	}
@@ -654,6 +651,22 @@ int tfc_feed_consumer_wants_results(tfc_feed_consumer *consumer)
 	return consumer->wants_results;
 }
 
+/* A producer that has come back, and that has sent no row of the partition, may be any of them: the
+ * others ignore it. */
+static int part_send_done(const tfc_feed_consumer *consumer, const struct feed_part *part,
+			  const struct tfc__feed_message *message)
+{
+	int code = TFC_OK;
+	if (part->source)
+		return tfc__feed_stream_send(part->source->stream, message);
+	TFC__LIST_EACH (link, &consumer->sources) {
+		struct feed_source *source = tfc__container_of(link, struct feed_source, link);
+		if (source->stream && code == TFC_OK)
+			code = tfc__feed_stream_send(source->stream, message);
+	}
+	return code;
+}
+
 int tfc_feed_consumer_done(tfc_feed_consumer *consumer, uint64_t partition, uint64_t rows)
 {
 	int code = consumer_enter(consumer);
@@ -673,10 +686,8 @@ int tfc_feed_consumer_done(tfc_feed_consumer *consumer, uint64_t partition, uint
 	bool is_all = part->is_finished && rows == part->received;
 	struct tfc__feed_message message = {.kind = TFC__FEED_DONE,
 					    .partition = partition,
-					    .rows = rows,
-					    .is_end = is_all};
-	if (part->source)
-		code = tfc__feed_stream_send(part->source->stream, &message);
+					    .rows = rows};
+	code = part_send_done(consumer, part, &message);
 	if (code == TFC_OK && is_all) {
 		if (!tfc__map_set(&consumer->done, partition, 0))
 			return tfc__fail_nomem(tfc__ctx_error(consumer->ctx), "feed");

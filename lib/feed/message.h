@@ -20,8 +20,9 @@ enum tfc__feed_kind {
 	TFC__FEED_REFUSED = 4,   /* code, text */
 
 	/* between producer and consumer; the first three once, in this order */
-	TFC__FEED_POSITION = 5, /* from the consumer, for each partition it has: partition, rows,
-				   is_end if it has all of them */
+	/* from the consumer, for each partition it has: partition, rows, offset: rows that are
+	 * consumed, is_end if it has all of them. Both are UINT64_MAX if all are consumed. */
+	TFC__FEED_POSITION = 5,
 	TFC__FEED_WELCOME = 6,  /* from the consumer: version, window, multiple, is_in_step */
 	TFC__FEED_HELLO = 7,    /* from the producer: version, producer, producers, wants_results */
 	TFC__FEED_SEGMENT = 8,  /* window, with the descriptor of the sender's memory */

@@ -15,7 +15,7 @@
 bool tfc__feed_producer_report(tfc_feed_producer *producer, tfc_feed_event *event)
 {
 	static const tfc_error none = TFC_ERROR_INIT;
-	int is_closed = 0;
+	bool is_closed = false;
 	event->size = sizeof(*event);
 	event->error = event->error ? event->error : &none;
 	event->task = event->task ? event->task : "";
@@ -63,6 +63,18 @@ static void producer_notify(struct tfc__work *work)
 static uint64_t partition_number(const void *record)
 {
 	return ((const struct feed_partition *)record)->number;
+}
+
+/* NULL: out of memory. */
+static struct feed_partition *partition_add(tfc_feed_producer *producer, uint64_t number)
+{
+	struct feed_partition *partition = calloc(1, sizeof(*partition));
+	if (!partition || !tfc__feed_table_add(&producer->partitions, number, partition)) {
+		free(partition);
+		return NULL;
+	}
+	partition->number = number;
+	return partition;
 }
 
 static void partition_free(tfc_feed_producer *producer, struct feed_partition *partition)
@@ -165,24 +177,21 @@ static void task_report(struct feed_task *task, const struct tfc__feed_message *
 
 /* ---- messages from consumers */
 
-/* The consumer has rows of a partition from this producer's previous process. */
+/* The consumer has rows of a partition from this producer's previous process. Nothing of it was
+ * sent by this one yet, but its put may wait. */
 static void task_position(struct feed_task *task, const struct tfc__feed_message *message)
 {
 	tfc_feed_producer *producer = task->producer;
 	struct feed_partition *partition = tfc__feed_table_find(&producer->partitions,
 								message->partition);
-	if (partition || producer->is_ending)
+	if (producer->is_ending || (partition && (partition->task || partition->put)))
 		return;
-	partition = calloc(1, sizeof(*partition));
-	if (!partition ||
-	    !tfc__feed_table_add(&producer->partitions, message->partition, partition)) {
-		free(partition);
+	if (!partition && !(partition = partition_add(producer, message->partition)))
 		return;
-	}
-	partition->number = message->partition;
 	partition->task = task;
 	partition->skip = message->rows;
-	partition->done = message->rows == UINT64_MAX ? UINT64_MAX : message->offset;
+	partition->done = message->offset;
+	partition->is_known_whole = message->is_end;
 }
 
 static void task_welcome(struct feed_task *task, const struct tfc__feed_message *message)
@@ -341,7 +350,7 @@ void tfc__feed_task_receive_result(struct feed_task *task, tfc_feed_batch *batch
 }
 
 /* The partitions that the task had must be put again, from where it had consumed them. */
-void tfc__feed_task_is_down(struct feed_task *task)
+bool tfc__feed_task_is_down(struct feed_task *task)
 {
 	tfc_feed_producer *producer = task->producer;
 	struct feed_partition **records = (struct feed_partition **)producer->partitions.records;
@@ -356,13 +365,16 @@ void tfc__feed_task_is_down(struct feed_task *task)
 			continue;
 		}
 		records[i]->task = NULL;
+		if (records[i]->done == UINT64_MAX) /* by the previous process: all is consumed */
+			continue;
 		records[i]->is_replaying = records[i]->put > 0 || records[i]->is_finished;
 		records[i]->is_finished = false;
 		records[i]->skip = 0;
+		records[i]->is_known_whole = false;
 		records[i]->put = records[i]->results = records[i]->done;
 	}
 	if (producer->is_over)
-		return;
+		return true;
 	/* the host's function may put, finish and close */
 	for (uint32_t i = 0; i < producer->partitions.count; i++) {
 		struct feed_partition *partition = producer->partitions.records[i];
@@ -374,9 +386,10 @@ void tfc__feed_task_is_down(struct feed_task *task)
 					.task = task->name};
 		partition->is_replaying = false;
 		if (!tfc__feed_producer_report(producer, &event))
-			return;
+			return false;
 		i = UINT32_MAX; /* the records may have moved */
 	}
+	return true;
 }
 
 /* Reports partitions that were complete before they were finished: never inside the host's call. */
@@ -385,8 +398,9 @@ static void producer_complete(struct tfc__work *work)
 	tfc_feed_producer *producer = tfc__container_of(work, tfc_feed_producer, completed);
 	for (uint32_t i = 0; i < producer->partitions.count; i++) {
 		struct feed_partition *partition = producer->partitions.records[i];
-		if (!partition->is_finished || partition->done < partition->total ||
-		    (!partition->total && partition->skip != UINT64_MAX))
+		/* the consumer of an empty one has yet to report it */
+		bool is_pending = !partition->total && partition->done != UINT64_MAX;
+		if (!partition->is_finished || partition->done < partition->total || is_pending)
 			continue;
 		tfc_feed_event event = {.kind = TFC_FEED_EVENT_DONE,
 					.partition = partition->number,
@@ -498,7 +512,7 @@ void tfc_feed_producer_close(tfc_feed_producer *producer)
 	if (!producer)
 		return;
 	if (producer->is_closed)
-		*producer->is_closed = 1;
+		*producer->is_closed = true;
 	tfc__handle_closed(&producer->handle);
 	tfc__work_cancel(&producer->notify);
 	tfc__work_cancel(&producer->completed);
@@ -552,12 +566,8 @@ static int partition_get(tfc_feed_producer *producer, uint64_t number,
 			return tfc__ctx_fail(producer->ctx, TFC_ESTATE, "feed", 0,
 					     "cannot put partition %llu: the feed was ended",
 					     (unsigned long long)number);
-		partition = calloc(1, sizeof(*partition));
-		if (!partition || !tfc__feed_table_add(&producer->partitions, number, partition)) {
-			free(partition);
+		if (!(partition = partition_add(producer, number)))
 			return tfc__fail_nomem(tfc__ctx_error(producer->ctx), "feed");
-		}
-		partition->number = number;
 	}
 	*ret_partition = partition;
 	return TFC_OK;
@@ -714,16 +724,14 @@ int tfc_feed_producer_finish(tfc_feed_producer *producer, uint64_t number, uint6
 		return tfc__ctx_fail(producer->ctx, TFC_ESTATE, "feed", 0,
 				     "partition %llu was finished before",
 				     (unsigned long long)number);
-	partition_skip(partition, rows);
+	if (rows > partition->put)
+		partition_skip(partition, rows - partition->put);
 	if (rows != partition->put)
 		return tfc__ctx_fail(producer->ctx, TFC_EINVAL, "feed", 0,
 				     "partition %llu has %llu rows, but %llu were put",
 				     (unsigned long long)number, (unsigned long long)rows,
 				     (unsigned long long)partition->put);
-	bool is_known = partition->skip == UINT64_MAX; /* its consumer has all of it */
-	if (is_known) {
-		partition->done = rows;
-	} else {
+	if (!partition->is_known_whole) {
 		if ((code = partition_assign(producer, partition)) < 0)
 			return code;
 		struct tfc__feed_message message = {.kind = TFC__FEED_FINISH,
@@ -734,10 +742,7 @@ int tfc_feed_producer_finish(tfc_feed_producer *producer, uint64_t number, uint6
 	}
 	partition->is_finished = true;
 	partition->total = rows;
-	if (partition->done >= rows && (rows || is_known))
-		tfc__work_schedule(&producer->completed);
-	if (producer->is_ending)
-		tfc__work_schedule(&producer->completed);
+	tfc__work_schedule(&producer->completed);
 	return TFC_OK;
 }
 

@@ -49,7 +49,8 @@ struct feed_partition {
 	uint64_t results;       /* rows for which results came */
 	uint64_t total;
 	bool is_finished;
-	bool is_replaying; /* REPLAY was reported; no row was put since */
+	bool is_known_whole; /* its consumer has all of it, from this producer's previous process */
+	bool is_replaying;   /* REPLAY was reported; no row was put since */
 };
 
 struct tfc_feed_producer {
@@ -58,8 +59,7 @@ struct tfc_feed_producer {
 	tfc_gateway *gateway;
 	tfc_feed_fn fn;
 	void *user;
-	char job[64];    /* id, once it is known */
-	char asked[256]; /* the job as the host named it */
+	char job[64]; /* id, once it is known */
 	char queue[TFC__FEED_NAME_SIZE];
 	char name[TFC__FEED_NAME_SIZE];
 	char only_task[TFC__FEED_TASK_SIZE]; /* "": all that train */
@@ -76,8 +76,8 @@ struct tfc_feed_producer {
 	struct tfc__feed_table partitions; /* not done */
 	bool is_ending;                    /* tfc_feed_producer_end */
 	bool is_terminated;
-	bool is_over;   /* END was reported, or is about to be */
-	int *is_closed; /* while the host's function runs: set by close */
+	bool is_over;    /* END was reported, or is about to be */
+	bool *is_closed; /* while the host's function runs: set by close */
 	bool wants_ready;
 	tfc_error failure;
 	struct tfc__work notify;    /* READY and END */
@@ -85,8 +85,8 @@ struct tfc_feed_producer {
 };
 
 /* producer.c */
-void tfc__feed_task_is_up(struct feed_task *task);
-void tfc__feed_task_is_down(struct feed_task *task);
+/* Returns false if the host has closed the producer: the task is freed. */
+bool tfc__feed_task_is_down(struct feed_task *task);
 /* Handles a message from its consumer. */
 void tfc__feed_task_receive(struct feed_task *task, const struct tfc__feed_message *message);
 void tfc__feed_task_receive_result(struct feed_task *task, tfc_feed_batch *batch);

@@ -34,12 +34,13 @@ static void task_room(void *user)
 	tfc__feed_producer_wake(task->producer);
 }
 
-static void task_lose_stream(struct feed_task *task)
+/* Returns false if the host has closed the producer: the task is freed. */
+static bool task_lose_stream(struct feed_task *task)
 {
 	tfc__feed_stream_close(task->stream);
 	task->stream = NULL;
 	task->is_welcome = false;
-	tfc__feed_task_is_down(task);
+	return tfc__feed_task_is_down(task);
 }
 
 static void task_retry_later(struct feed_task *task)
@@ -176,14 +177,14 @@ static struct feed_task *find_fed_task(const tfc_feed_producer *producer, const 
 	return NULL;
 }
 
-static void task_has_ended(struct feed_task *task)
+/* As task_lose_stream. */
+static bool task_has_ended(struct feed_task *task)
 {
 	task->is_running = false;
 	task->unreached_since = 0;
 	tfc__timer_cancel(&task->retry);
 	tfc__feed_socket_close(&task->broker);
-	if (task->stream)
-		task_lose_stream(task);
+	return !task->stream || task_lose_stream(task);
 }
 
 static void task_changed(struct feed_task *task, const tfc_event *event)
@@ -192,8 +193,8 @@ static void task_changed(struct feed_task *task, const tfc_event *event)
 			  event->task_state == TFC_TASK_READY;
 	if (event->attempt < task->attempt)
 		return;
-	if (event->attempt > task->attempt || !is_running)
-		task_has_ended(task);
+	if ((event->attempt > task->attempt || !is_running) && !task_has_ended(task))
+		return;
 	task->attempt = event->attempt;
 	task->has_exited = event->task_state == TFC_TASK_EXITED;
 	if (task->has_exited)

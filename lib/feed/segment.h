@@ -55,7 +55,7 @@ void tfc__feed_segment_close(struct tfc__feed_segment *segment);
 struct tfc__feed_mapping;
 
 /* Maps the memory behind `fd`, which it acquires. The sender must not be able to shrink it.
- * TFC_EINVAL, TFC_ENOMEM, TFC_ESYS. */
+ * TFC_EPARSE, TFC_ENOMEM, TFC_ESYS. */
 int tfc__feed_mapping_open(int fd, uint64_t size, tfc_error *error,
 			   struct tfc__feed_mapping **ret_mapping);
 const uint8_t *tfc__feed_mapping_base(const struct tfc__feed_mapping *mapping);

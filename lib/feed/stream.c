@@ -33,16 +33,11 @@ struct tfc__feed_stream {
 static int stream_receive_schema(struct tfc__feed_stream *stream,
 				 const struct tfc__feed_message *message, tfc_error *error)
 {
-	struct tfc__feed_shared_schema *shared = calloc(1, sizeof(*shared));
-	if (!shared)
-		return tfc__fail_nomem(error, "feed");
-	int code = tfc__feed_schema_read(message->schema, message->schema_len, error,
-					 &shared->schema);
-	if (code < 0) {
-		free(shared);
+	struct tfc__feed_shared_schema *shared = NULL;
+	struct tfc__feed_schema schema;
+	int code = tfc__feed_schema_read(message->schema, message->schema_len, error, &schema);
+	if (code < 0 || (code = tfc__feed_schema_share(&shared, &schema, error)) < 0)
 		return code;
-	}
-	atomic_init(&shared->references, 1);
 	tfc__feed_shared_schema_release(stream->received);
 	stream->received = shared;
 	return TFC_OK;

@@ -424,6 +424,28 @@ class DeliveryTest(FeedCase):
             first.close()
             second.close()
 
+    def test_a_producer_that_begins_again_feeds_no_row_twice(self):
+        def hold(ctx, gate):
+            rows = []
+            for batch in ctx.feed("train").batches():
+                if not rows:
+                    with open(gate) as file:
+                        file.read()
+                rows += batch["0"].tolist()
+            return rows
+        gate = os.path.join(self.dir, "gate")
+        os.mkfifo(gate)
+        with tfc.run(hold, args=[gate], **JOB) as job:
+            parts = tfc.Partitions([np.arange(number * 10, number * 10 + 10) for number in range(4)])
+            first = job.feed()
+            first.put(parts)
+            first.close()  # as if its process had died: the task has all partitions, and has consumed none
+            with tfc.attach(job.id, gateway=job.client, output=False) as again, again.feed() as feed:
+                with open(gate, "w"):  # opens when the task waits
+                    pass
+                feed.put(parts)
+            self.assertEqual(job.result(PATIENCE), list(range(40)))
+
     def test_terminate_ends_the_feed_at_once(self):
         def few(ctx):
             feed = ctx.feed("train")
