@@ -704,6 +704,10 @@ static int consumer_put(tfc_feed_consumer *consumer, uint64_t partition, uint64_
 {
 	tfc_error *error = tfc__ctx_error(consumer->ctx);
 	struct feed_part *part = tfc__feed_table_find(&consumer->parts, partition);
+	if (!ret_rows) {
+		tfc__feed_schema_fini(schema);
+		return tfc__fail(error, TFC_EINVAL, "feed", 0, "ret_rows is NULL");
+	}
 	int code = tfc__feed_schema_share(&consumer->result_schema, schema, error);
 	if (code < 0 ||
 	    (code = tfc__feed_rows_check(&consumer->result_schema->schema, rows, begin, error)) < 0)
@@ -727,18 +731,15 @@ int tfc_feed_consumer_put_results(tfc_feed_consumer *consumer, uint64_t partitio
 				  const struct ArrowSchema *schema, const struct ArrowArray *array,
 				  uint64_t begin, uint64_t *ret_rows)
 {
+	struct tfc__feed_rows put;
 	struct tfc__feed_schema imported;
 	int code = consumer_enter(consumer);
-	if (code < 0)
-		return code;
-	struct tfc__feed_rows rows;
-	if (!ret_rows)
-		return tfc__ctx_fail(consumer->ctx, TFC_EINVAL, "feed", 0, "ret_rows is NULL");
-	code = tfc__feed_rows_of_array(schema, array, begin, tfc__ctx_error(consumer->ctx), &rows);
-	if (code < 0 ||
-	    (code = tfc__feed_schema_import(schema, tfc__ctx_error(consumer->ctx), &imported)) < 0)
-		return code;
-	return consumer_put(consumer, partition, offset, &imported, &rows, begin, ret_rows);
+	if (code == TFC_OK)
+		code = tfc__feed_rows_of_array(schema, array, begin, tfc__ctx_error(consumer->ctx),
+					       &put, &imported);
+	return code < 0 ? code
+			: consumer_put(consumer, partition, offset, &imported, &put, begin,
+				       ret_rows);
 }
 
 int tfc_feed_consumer_put_result_columns(tfc_feed_consumer *consumer, uint64_t partition,
@@ -746,19 +747,15 @@ int tfc_feed_consumer_put_result_columns(tfc_feed_consumer *consumer, uint64_t p
 					 uint32_t column_count, uint64_t rows, uint64_t begin,
 					 uint64_t *ret_rows)
 {
+	struct tfc__feed_rows put;
 	struct tfc__feed_schema imported;
 	int code = consumer_enter(consumer);
-	if (code < 0)
-		return code;
-	const struct tfc__feed_rows own = {.columns = columns, .rows = rows};
-	if (!columns || begin > rows || !ret_rows)
-		return tfc__ctx_fail(consumer->ctx, TFC_EINVAL, "feed", 0,
-				     "columns or ret_rows is NULL, or begin is above rows");
-	code = tfc__feed_schema_from_columns(columns, column_count, tfc__ctx_error(consumer->ctx),
-					     &imported);
-	if (code < 0)
-		return code;
-	return consumer_put(consumer, partition, offset, &imported, &own, begin, ret_rows);
+	if (code == TFC_OK)
+		code = tfc__feed_rows_of_columns(columns, column_count, rows, begin,
+						 tfc__ctx_error(consumer->ctx), &put, &imported);
+	return code < 0 ? code
+			: consumer_put(consumer, partition, offset, &imported, &put, begin,
+				       ret_rows);
 }
 
 /* ---- in step */

@@ -484,12 +484,13 @@ int tfc__feed_rows_check(const struct tfc__feed_schema *schema, const struct tfc
 	return code;
 }
 
-int tfc__feed_rows_of_array(const struct ArrowSchema *schema, const struct ArrowArray *array,
-			    uint64_t begin, tfc_error *error, struct tfc__feed_rows *ret_rows)
+int tfc__feed_rows_of_array(const struct ArrowSchema *arrow, const struct ArrowArray *array,
+			    uint64_t begin, tfc_error *error, struct tfc__feed_rows *ret_rows,
+			    struct tfc__feed_schema *ret_schema)
 {
-	if (!schema || !array || !ret_rows)
-		return tfc__fail(error, TFC_EINVAL, "feed", 0, "schema, array or ret_rows is NULL");
-	if (!array->release || !schema->release || array->n_children != schema->n_children ||
+	if (!arrow || !array)
+		return tfc__fail(error, TFC_EINVAL, "feed", 0, "schema or array is NULL");
+	if (!array->release || !arrow->release || array->n_children != arrow->n_children ||
 	    array->length < 0 || array->offset < 0 || (array->n_children && !array->children))
 		return tfc__fail(error, TFC_EINVAL, "feed", 0,
 				 "the Arrow array is not a struct of the schema's columns, or was "
@@ -498,10 +499,21 @@ int tfc__feed_rows_of_array(const struct ArrowSchema *schema, const struct Arrow
 		return tfc__fail(error, TFC_EINVAL, "feed", 0,
 				 "begin is %llu, but the array has %lld rows",
 				 (unsigned long long)begin, (long long)array->length);
-	*ret_rows = (struct tfc__feed_rows){.schema = schema,
+	*ret_rows = (struct tfc__feed_rows){.schema = arrow,
 					    .array = array,
 					    .rows = (uint64_t)array->length};
-	return TFC_OK;
+	return tfc__feed_schema_import(arrow, error, ret_schema);
+}
+
+int tfc__feed_rows_of_columns(const tfc_feed_column *columns, uint32_t column_count, uint64_t rows,
+			      uint64_t begin, tfc_error *error, struct tfc__feed_rows *ret_rows,
+			      struct tfc__feed_schema *ret_schema)
+{
+	if (!columns || begin > rows)
+		return tfc__fail(error, TFC_EINVAL, "feed", 0,
+				 "columns is NULL, or begin is above rows");
+	*ret_rows = (struct tfc__feed_rows){.columns = columns, .rows = rows};
+	return tfc__feed_schema_from_columns(columns, column_count, error, ret_schema);
 }
 
 /* ---- on the wire: a list of numbers: rows, bytes, and for each node rows, nulls and its places */

@@ -40,9 +40,14 @@ struct tfc__feed_rows {
 	uint64_t rows;
 };
 
-/* The rows of a struct array from `begin` on, of a host's call: TFC_EINVAL. */
-int tfc__feed_rows_of_array(const struct ArrowSchema *schema, const struct ArrowArray *array,
-			    uint64_t begin, tfc_error *error, struct tfc__feed_rows *ret_rows);
+/* The rows and the schema of a host's call: those of a struct array, or of plain columns.
+ * TFC_EINVAL, and the errors of the schema. The caller ends *ret_schema. */
+int tfc__feed_rows_of_array(const struct ArrowSchema *arrow, const struct ArrowArray *array,
+			    uint64_t begin, tfc_error *error, struct tfc__feed_rows *ret_rows,
+			    struct tfc__feed_schema *ret_schema);
+int tfc__feed_rows_of_columns(const tfc_feed_column *columns, uint32_t column_count, uint64_t rows,
+			      uint64_t begin, tfc_error *error, struct tfc__feed_rows *ret_rows,
+			      struct tfc__feed_schema *ret_schema);
 
 /* Checks rows [begin, rows->rows) against the schema: structure, lengths, nulls at the top, offsets
  * that do not decrease. TFC_OK or TFC_EINVAL with the column's name. Costs O(fields), and O(rows)

@@ -664,6 +664,10 @@ static int producer_put(tfc_feed_producer *producer, uint64_t number, uint64_t o
 			uint64_t begin, uint64_t *ret_rows)
 {
 	bool is_first = !producer->schema;
+	if (!ret_rows) {
+		tfc__feed_schema_fini(schema);
+		return tfc__ctx_fail(producer->ctx, TFC_EINVAL, "feed", 0, "ret_rows is NULL");
+	}
 	int code = tfc__feed_schema_share(&producer->schema, schema, tfc__ctx_error(producer->ctx));
 	if (code < 0)
 		return code;
@@ -679,37 +683,30 @@ int tfc_feed_producer_put(tfc_feed_producer *producer, uint64_t partition, uint6
 			  const struct ArrowSchema *schema, const struct ArrowArray *array,
 			  uint64_t begin, uint64_t *ret_rows)
 {
+	struct tfc__feed_rows put;
 	struct tfc__feed_schema imported;
-	struct tfc__feed_rows rows;
 	int code = producer_enter(producer);
-	if (code < 0)
-		return code;
-	if (!ret_rows)
-		return tfc__ctx_fail(producer->ctx, TFC_EINVAL, "feed", 0, "ret_rows is NULL");
-	tfc_error *error = tfc__ctx_error(producer->ctx);
-	code = tfc__feed_rows_of_array(schema, array, begin, error, &rows);
-	if (code < 0 || (code = tfc__feed_schema_import(schema, error, &imported)) < 0)
-		return code;
-	return producer_put(producer, partition, offset, &imported, &rows, begin, ret_rows);
+	if (code == TFC_OK)
+		code = tfc__feed_rows_of_array(schema, array, begin, tfc__ctx_error(producer->ctx),
+					       &put, &imported);
+	return code < 0 ? code
+			: producer_put(producer, partition, offset, &imported, &put, begin,
+				       ret_rows);
 }
 
 int tfc_feed_producer_put_columns(tfc_feed_producer *producer, uint64_t partition, uint64_t offset,
 				  const tfc_feed_column *columns, uint32_t column_count,
 				  uint64_t rows, uint64_t begin, uint64_t *ret_rows)
 {
+	struct tfc__feed_rows put;
 	struct tfc__feed_schema imported;
-	const struct tfc__feed_rows own = {.columns = columns, .rows = rows};
 	int code = producer_enter(producer);
-	if (code < 0)
-		return code;
-	if (!columns || begin > rows || !ret_rows)
-		return tfc__ctx_fail(producer->ctx, TFC_EINVAL, "feed", 0,
-				     "columns or ret_rows is NULL, or begin is above rows");
-	code = tfc__feed_schema_from_columns(columns, column_count, tfc__ctx_error(producer->ctx),
-					     &imported);
-	if (code < 0)
-		return code;
-	return producer_put(producer, partition, offset, &imported, &own, begin, ret_rows);
+	if (code == TFC_OK)
+		code = tfc__feed_rows_of_columns(columns, column_count, rows, begin,
+						 tfc__ctx_error(producer->ctx), &put, &imported);
+	return code < 0 ? code
+			: producer_put(producer, partition, offset, &imported, &put, begin,
+				       ret_rows);
 }
 
 int tfc_feed_producer_finish(tfc_feed_producer *producer, uint64_t number, uint64_t rows)

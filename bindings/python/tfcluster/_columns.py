@@ -28,7 +28,8 @@ _TYPES = {
 _NAMES = {number: name for name, number in _TYPES.items()}
 
 
-def _invalid(text: str) -> InvalidError:
+def invalid(text: str) -> InvalidError:
+    """The exception for what a caller of the feed has given."""
     return InvalidError(text, int(_abi.Err.EINVAL), "feed")
 
 
@@ -62,7 +63,7 @@ class ColumnChunk(Chunk):
         self.rows = 0
         self.row_bytes = 0
         if not columns:
-            raise _invalid("there is no column to feed")
+            raise invalid("there is no column to feed")
         for index, (name, values) in enumerate(columns.items()):
             self._add(self._columns[index], str(name), values, index == 0)
 
@@ -72,14 +73,14 @@ class ColumnChunk(Chunk):
         is_list = isinstance(values, (list, tuple)) and len(values) > 0
         array = _to_array(name, list(values), 0) if is_list else np.asanyarray(values)
         if array.ndim == 0:
-            raise _invalid(f'column "{name}" is one value, not a column of rows')
+            raise invalid(f'column "{name}" is one value, not a column of rows')
         if array.ndim - 1 > _DIMENSIONS_MAX:
-            raise _invalid(f'column "{name}" has {array.ndim - 1} dimensions in each row; at most {_DIMENSIONS_MAX} are '
+            raise invalid(f'column "{name}" has {array.ndim - 1} dimensions in each row; at most {_DIMENSIONS_MAX} are '
                            "possible")
         if is_first:
             self.rows = len(array)
         elif len(array) != self.rows:
-            raise _invalid(f'column "{name}" has {len(array)} rows, but the columns before have {self.rows}')
+            raise invalid(f'column "{name}" has {len(array)} rows, but the columns before have {self.rows}')
         column.size = ctypes.sizeof(column)
         column.name = name.encode()
         if isinstance(array, np.ma.MaskedArray):  # may be of any kind
@@ -89,7 +90,7 @@ class ColumnChunk(Chunk):
             return
         kind = "bfloat16" if array.dtype.name == "bfloat16" else array.dtype.str[1:]
         if kind != "bfloat16" and kind not in _TYPES:
-            raise _invalid(f'column "{name}" has the type {array.dtype}, which the feed does not support; convert it to '
+            raise invalid(f'column "{name}" has the type {array.dtype}, which the feed does not support; convert it to '
                            "numbers, text or bytes")
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
@@ -106,7 +107,7 @@ class ColumnChunk(Chunk):
         import numpy as np
 
         if array.ndim != 1:
-            raise _invalid(f'column "{name}": only columns of single values can have missing values')
+            raise invalid(f'column "{name}": only columns of single values can have missing values')
         bits = np.packbits(~np.ma.getmaskarray(array), bitorder="little")
         self._alive.append(bits)
         column.validity = ctypes.cast(bits.ctypes.data, type(column.validity))
@@ -116,18 +117,18 @@ class ColumnChunk(Chunk):
         import numpy as np
 
         if array.ndim != 1:
-            raise _invalid(f'column "{name}": text and bytes must be single values of a row')
+            raise invalid(f'column "{name}": text and bytes must be single values of a row')
         values = array.tolist()
         is_text = isinstance(values[0], str) if values else array.dtype.kind != "S"
         if values and not isinstance(values[0], (str, bytes, bytearray, type(None))):
-            raise _invalid(f'column "{name}": row 0 is {type(values[0]).__name__} {values[0]!r:.40}, which the feed does '
+            raise invalid(f'column "{name}": row 0 is {type(values[0]).__name__} {values[0]!r:.40}, which the feed does '
                            "not support; convert it to numbers, text or bytes")
         for row, value in enumerate(values):
             if value is None:
-                raise _invalid(f'column "{name}": row {row} is None; use a masked array or an Arrow table for missing '
+                raise invalid(f'column "{name}": row {row} is None; use a masked array or an Arrow table for missing '
                                "values")
             if not isinstance(value, str if is_text else (bytes, bytearray)):
-                raise _invalid(f'column "{name}": row {row} is {type(value).__name__}, but row 0 is '
+                raise invalid(f'column "{name}": row {row} is {type(value).__name__}, but row 0 is '
                                f"{type(values[0]).__name__}")
         parts = [value.encode() if is_text else bytes(value) for value in values]
         offsets = np.zeros(len(parts) + 1, np.int64)
@@ -248,7 +249,7 @@ def _stream_chunks(source: Any) -> Iterator[Chunk]:
     def check(code: int) -> None:
         if code:
             text = stream.get_last_error(address) or b"the Arrow stream has failed"
-            raise _invalid(f"cannot read the Arrow stream: {text.decode(errors='replace')}")
+            raise invalid(f"cannot read the Arrow stream: {text.decode(errors='replace')}")
 
     check(stream.get_schema(address, ctypes.addressof(schema.value)))
     while True:
@@ -284,14 +285,14 @@ def _row_columns(rows: Sequence[Any], first_row: int) -> dict[str, Any]:
     if isinstance(first, Mapping):
         for index, row in enumerate(rows):
             if not isinstance(row, Mapping):
-                raise _invalid(f"row {first_row + index} is {type(row).__name__}, but row {first_row} is a dict")
+                raise invalid(f"row {first_row + index} is {type(row).__name__}, but row {first_row} is a dict")
             if row.keys() != first.keys():
-                raise _invalid(f"row {first_row + index} has other keys than row {first_row}: {', '.join(map(str, row))}")
+                raise invalid(f"row {first_row + index} has other keys than row {first_row}: {', '.join(map(str, row))}")
         named: dict[str, Any] = {str(name): [row[name] for row in rows] for name in first}
     elif isinstance(first, (tuple, list)):
         for index, row in enumerate(rows):
             if not isinstance(row, (tuple, list)) or len(row) != len(first):
-                raise _invalid(f"row {first_row + index} has not {len(first)} values, as row {first_row} has")
+                raise invalid(f"row {first_row + index} has not {len(first)} values, as row {first_row} has")
         named = {str(place): list(values) for place, values in enumerate(zip(*rows, strict=True))}
     else:
         named = {"0": list(rows)}
@@ -318,7 +319,7 @@ def _to_array(name: str, values: list[Any], first_row: int) -> Any:
     import numpy as np
 
     def refuse(index: int, what: str) -> InvalidError:
-        return _invalid(f'column "{name}": row {first_row + index} {what}')
+        return invalid(f'column "{name}": row {first_row + index} {what}')
 
     is_text = isinstance(values[0], (str, bytes))
     for index, value in enumerate(values):
@@ -383,7 +384,7 @@ def chunks_of(source: Any, limit: int | None = None) -> Iterator[Chunk]:
     if hasattr(source, "as_numpy_iterator"):  # tf.data.Dataset: its elements are rows
         return _iterable_chunks(source.as_numpy_iterator(), limit)
     if isinstance(source, (str, bytes)) or not isinstance(source, Iterable):
-        raise _invalid(f"cannot feed a {type(source).__name__}; give an Arrow table, arrays of numpy, or rows")
+        raise invalid(f"cannot feed a {type(source).__name__}; give an Arrow table, arrays of numpy, or rows")
     return _iterable_chunks(source, limit)
 
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from . import _abi, _columns, _context
-from .errors import DeadlineError, Error, InvalidError
+from ._columns import invalid
+from .errors import DeadlineError, Error
 
 if TYPE_CHECKING:
     from .job import Job
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 START_S = 600.0  # until a queue that no task reads is an error
 _AGAIN = int(_abi.Err.EAGAIN)
 _Kind = _abi.FeedEventKind
-
-
-def _invalid(text: str) -> InvalidError:
-    return InvalidError(text, int(_abi.Err.EINVAL), "feed")
 
 
 class Partitions:
@@ -110,10 +107,10 @@ class Producer:
         options = _abi.tfc_feed_producer_options()
         for name, value, least in ("partition_rows", partition_rows, 1), ("producers", producers, 1), ("window", window, 0):
             if value is not None and (not isinstance(value, int) or value < least):
-                raise _invalid(f"{name}: must be a number, at least {least}, not {value!r}")
+                raise invalid(f"{name}: must be a number, at least {least}, not {value!r}")
         for name, text in ("queue", queue), ("producer", producer), ("task", task or ""):
             if not isinstance(text, str):
-                raise _invalid(f"{name}: must be a string, not {text!r}")
+                raise invalid(f"{name}: must be a string, not {text!r}")
         try:
             with self._context.locked() as library:
                 library.tfc_feed_producer_options_init(ctypes.byref(options), ctypes.sizeof(options))
@@ -281,10 +278,10 @@ class Producer:
         Rows are tuples, lists, dicts or single values. Columns without names are called "0", "1", ...
         """
         if not isinstance(epochs, int) or epochs < 1:
-            raise _invalid(f"epochs: must be a number, at least 1, not {epochs!r}")
+            raise invalid(f"epochs: must be a number, at least 1, not {epochs!r}")
         inner = source.sources if isinstance(source, Partitions) else source
         if epochs > 1 and _columns.is_one_shot(inner):
-            raise _invalid(f"epochs: a {type(inner).__name__} can be read only once; feed a table, arrays or a list")
+            raise invalid(f"epochs: a {type(inner).__name__} can be read only once; feed a table, arrays or a list")
         put = Put(self)
         for _ in range(epochs):
             for pieces in self._pieces(source):

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _abi, _bundle, _columns, _context
-from .errors import Error, InvalidError
+from ._columns import invalid
+from .errors import Error
 
 if TYPE_CHECKING:
     from ._task_context import TaskContext
@@ -32,10 +33,6 @@ class _Rows:
         self.rows = rows
         self.begin = 0  # rows that were taken already
         self.is_end = is_end  # of its partition; it has no rows then
-
-
-def _invalid(text: str) -> InvalidError:
-    return InvalidError(text, int(_abi.Err.EINVAL), "feed")
 
 
 class Feed:
@@ -64,11 +61,10 @@ class Feed:
 
     def _open(self, multiple: int = 1, is_in_step: bool = False) -> None:
         if self._context is not None:
-            raise InvalidError(f'queue "{self._queue}": it is being read already', int(_abi.Err.EINVAL), "feed")
+            raise invalid(f'queue "{self._queue}": it is being read already')
         address = os.environ.get("TFC_FEED")
         if not address:
-            raise InvalidError("ctx.feed() needs a task that a node has started; TFC_FEED is not set",
-                               int(_abi.Err.EINVAL), "feed")
+            raise invalid("ctx.feed() needs a task that a node has started; TFC_FEED is not set")
         context = _context.Context()
         self._is_ready, self._is_ended, self._failure, self._taken = True, False, None, 0
         self._is_terminated = False
@@ -98,7 +94,7 @@ class Feed:
 
     def _locked(self) -> Any:
         if self._context is None:
-            raise _invalid(f'queue "{self._queue}" is closed')
+            raise invalid(f'queue "{self._queue}" is closed')
         return self._context.locked()
 
     def _fetch(self) -> bool:
@@ -170,7 +166,7 @@ class Feed:
         of rows that arrived apart is a copy. The last batch may be shorter.
         """
         if batch_size is not None and batch_size < 1:
-            raise _invalid("batch_size: must be at least 1")
+            raise invalid("batch_size: must be at least 1")
         self._open(batch_size or 1)
         try:
             if batch_size is None:
@@ -241,7 +237,7 @@ class Feed:
             if step < granted and (ready or is_complete):
                 batch = ready.popleft() if ready else empty
                 if batch is None:
-                    raise _invalid(f'queue "{self._queue}" got no rows, but other tasks did; feed at least one partition to '
+                    raise invalid(f'queue "{self._queue}" got no rows, but other tasks did; feed at least one partition to '
                                    "each task")
                 if empty is None:
                     empty = {name: values * 0 if values.dtype.kind != "O" else values for name, values in batch.items()}
@@ -281,9 +277,9 @@ class Feed:
         that not all workers have are dropped, and there is no mask.
         """
         if uneven not in ("pad", "drop"):
-            raise _invalid(f'uneven: must be "pad" or "drop", not {uneven!r}')
+            raise invalid(f'uneven: must be "pad" or "drop", not {uneven!r}')
         if batch_size < 1:
-            raise _invalid("batch_size: must be at least 1")
+            raise invalid("batch_size: must be at least 1")
         import tensorflow as tf
 
         self._open(batch_size, self._is_in_step())
@@ -292,7 +288,7 @@ class Feed:
                      for name, values in first.items()}
         if uneven == "pad":
             if "mask" in signature:
-                raise _invalid('a column is named "mask", which is the name of the mask; rename it, or use uneven="drop"')
+                raise invalid('a column is named "mask", which is the name of the mask; rename it, or use uneven="drop"')
             signature["mask"] = tf.TensorSpec((batch_size,), tf.float32)
 
         is_read = False
@@ -300,7 +296,7 @@ class Feed:
         def generate() -> Iterator[Batch]:
             nonlocal is_read
             if is_read:
-                raise _invalid(f'queue "{self._queue}" was read already; give the number of epochs to put(), and read the '
+                raise invalid(f'queue "{self._queue}" was read already; give the number of epochs to put(), and read the '
                                "dataset once")
             is_read = True
             try:
@@ -326,7 +322,7 @@ class Feed:
                 break
         self._arrived.extendleft(reversed(skipped))
         if rows is None:
-            raise _invalid(f'queue "{self._queue}" has ended without a row')
+            raise invalid(f'queue "{self._queue}" has ended without a row')
         return rows.columns
 
     # ---- results
@@ -336,7 +332,7 @@ class Feed:
         chunk = next(_columns.chunks_of(values)) if rows else None
         count = chunk.rows if chunk is not None else 0
         if count != rows:
-            raise _invalid(f"partition {partition}: {count} results for {rows} rows; return one result for each row")
+            raise invalid(f"partition {partition}: {count} results for {rows} rows; return one result for each row")
         at = 0
         while chunk is not None and at < rows:
             with self._locked() as library:
@@ -419,7 +415,7 @@ def _check_present(name: str, values: Any) -> None:
     import numpy as np
 
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise _invalid(f'column "{name}" has missing values, which a tensor cannot have; fill them before they are fed, '
+        raise invalid(f'column "{name}" has missing values, which a tensor cannot have; fill them before they are fed, '
                        "or use batches()")
 
 
@@ -428,7 +424,7 @@ def _tf_type(tf: Any, name: str, values: Any) -> Any:
         return tf.as_dtype(values.dtype)
     if len(values) and isinstance(values[0], (str, bytes)):
         return tf.string
-    raise _invalid(f'column "{name}" has lists of different lengths, which a dataset of equal batches cannot have; use '
+    raise invalid(f'column "{name}" has lists of different lengths, which a dataset of equal batches cannot have; use '
                    "batches()")
 
 
@@ -493,7 +489,7 @@ class DataFeed:
             return {self._tensors[0]: rows}
         for row in rows[:1]:
             if not isinstance(row, list) or len(row) != len(self._tensors):
-                raise _invalid(f"input_mapping has {len(self._tensors)} columns, but a row has "
+                raise invalid(f"input_mapping has {len(self._tensors)} columns, but a row has "
                                f"{len(row) if isinstance(row, list) else 1}")
         return {tensor: [row[place] for row in rows] for place, tensor in enumerate(self._tensors)}
 
@@ -502,7 +498,7 @@ class DataFeed:
         self._is_partition_over = False
         if self._owed:
             missing = sum(rows for _, _, rows in self._owed) - len(self._results)
-            raise _invalid(f"partition {self._owed[0][0]}: {missing} results are missing; return one result for each row "
+            raise invalid(f"partition {self._owed[0][0]}: {missing} results are missing; return one result for each row "
                            "with batch_results()")
 
     def _selected(self, columns: Batch) -> Batch:
@@ -519,7 +515,7 @@ class DataFeed:
             part, self._results = self._results[:rows], self._results[rows:]
             self._feed._put_results(partition, offset, part, rows)
         if self._results and not self._owed:
-            raise _invalid(f"{len(self._results)} results more than rows; return one result for each row")
+            raise invalid(f"{len(self._results)} results more than rows; return one result for each row")
         self._report()
 
     def _report(self) -> None:
