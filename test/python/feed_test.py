@@ -426,7 +426,7 @@ class DeliveryTest(FeedCase):
 
     def test_a_producer_that_begins_again_feeds_no_row_twice(self):
         def hold(ctx, gate):
-            rows = []
+            rows: list[int] = []
             for batch in ctx.feed("train").batches():
                 if not rows:
                     with open(gate) as file:
