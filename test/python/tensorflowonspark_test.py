@@ -41,6 +41,11 @@ def wait(args, ctx):
     time.sleep(3600)
 
 
+def wait_for_go(args, ctx):
+    """Returns once the test opens the named pipe "go" of the directory args["dir"]."""
+    open(f"{args['dir']}/go").close()
+
+
 class ClusterCase(unittest.TestCase):
 
     def setUp(self):
@@ -115,11 +120,13 @@ class RunTest(ClusterCase):
 
     def test_a_tensorboard_has_an_address_and_ends_with_the_cluster(self):
         board = ["/bin/sh", "-c", "sleep 3600"]
-        cluster = TFCluster.run(None, write_facts, self.args, 1, tensorboard=True, log_dir=self.dir + "/logs",
+        os.mkfifo(self.dir + "/go")
+        cluster = TFCluster.run(None, wait_for_go, self.args, 1, tensorboard=True, log_dir=self.dir + "/logs",
                                 roles={"tensorboard": {"argv": board}}, **QUIET)
         [node] = cluster.cluster_info
         self.assertEqual(cluster.tensorboard_url(), f"http://127.0.0.1:{node['tb_port']}")
         os.kill(node["tb_pid"], 0)
+        open(self.dir + "/go", "w").close()
         cluster.shutdown(timeout=PATIENCE)
         with self.assertRaises(ProcessLookupError):
             os.kill(node["tb_pid"], 0)

@@ -69,7 +69,7 @@ def run(sc: None, map_fun: MapFun, tf_args: Any, num_executors: int, num_ps: int
     job = _run_map_fun(map_fun, tf_args, counts, default_fs, roles=roles,
                        tensorboard=(log_dir or "tensorboard_0") if tensorboard else None,
                        **{"pending_deadline_s": reservation_timeout, **options})
-    cluster = TFCluster(job, counts, input_mode)
+    cluster = TFCluster(job, counts, input_mode, tensorboard)
     cluster._await_tasks()
     return cluster
 
@@ -77,10 +77,12 @@ def run(sc: None, map_fun: MapFun, tf_args: Any, num_executors: int, num_ps: int
 class TFCluster:
     """A cluster under way. `run` makes one; `job` is the `Job` behind it."""
 
-    def __init__(self, job: Job, counts: dict[str, int], input_mode: int = InputMode.TENSORFLOW) -> None:
+    def __init__(self, job: Job, counts: dict[str, int], input_mode: int = InputMode.TENSORFLOW,
+                 has_tensorboard: bool = False) -> None:
         self.job = job
         self._counts = counts
         self._input_mode = input_mode
+        self._has_tensorboard = has_tensorboard
         self._feeds: dict[str, Producer] = {}  # of train, by queue; they end in shutdown
 
     @property
@@ -163,12 +165,13 @@ class TFCluster:
                 self.job.close()
 
     def _await_tasks(self) -> None:
-        """Until all tasks run, or the job has ended; map_fun may have returned by then."""
-        names = _names(self._counts)
+        """Until all tasks have been started, or the job has ended; map_fun may have returned by then."""
+        names = _names(self._counts) + ["tensorboard/0"] * self._has_tensorboard
 
         def have_started() -> bool:
             rows = [self.job.tasks.get(name) for name in names]
-            return self.job.done() or all(row is not None and row.attempt and row.pid for row in rows)
+            return self.job.done() or all(
+                row is not None and row.attempt and (row.pid or row.state == "failed") for row in rows)
 
         self.job.client._context.wait(have_started)
         failure = self.job.exception() if self.job.done() else None
