@@ -270,7 +270,9 @@ static void source_hello(struct feed_source *source, const struct tfc__feed_mess
 
 /* ---- partitions */
 
-static struct feed_part *part_get(struct feed_source *source, uint64_t number)
+/* Of a partition that is not known, the rows before `offset` were consumed by an earlier attempt,
+ * or by another task. */
+static struct feed_part *part_get(struct feed_source *source, uint64_t number, uint64_t offset)
 {
 	tfc_feed_consumer *consumer = source->consumer;
 	struct feed_part *part = tfc__feed_table_find(&consumer->parts, number);
@@ -285,6 +287,7 @@ static struct feed_part *part_get(struct feed_source *source, uint64_t number)
 	}
 	part->number = number;
 	part->source = source;
+	part->received = part->done = offset;
 	tfc__list_init(&part->held);
 	tfc__map_remove(&consumer->done, number);
 	return part;
@@ -308,7 +311,8 @@ static void source_batch(void *user, tfc_feed_batch *batch)
 		tfc_feed_batch_release(batch);
 		return;
 	}
-	struct feed_part *part = source->name[0] ? part_get(source, batch->partition) : NULL;
+	struct feed_part *part = source->name[0] ? part_get(source, batch->partition, batch->offset)
+						 : NULL;
 	if (!part || part->source != source || part->is_finished ||
 	    batch->offset != part->received) {
 		tfc_feed_batch_release(batch);
@@ -329,7 +333,9 @@ static void source_finish(struct feed_source *source, const struct tfc__feed_mes
 	tfc_feed_consumer *consumer = source->consumer;
 	if (consumer->is_terminated)
 		return;
-	struct feed_part *part = source->name[0] ? part_get(source, message->partition) : NULL;
+	struct feed_part *part = source->name[0]
+					 ? part_get(source, message->partition, message->rows)
+					 : NULL;
 	if (!part || part->source != source || part->is_finished ||
 	    part->received != message->rows) {
 		source_break(source, "has ended a partition with another number of rows");

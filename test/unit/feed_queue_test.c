@@ -85,6 +85,26 @@ static void a_large_partition_resumes_with_its_producer(void **state)
 	queue_producer_close(&producer);
 }
 
+static void a_later_attempt_goes_on_where_the_earlier_one_was(void **state)
+{
+	struct queue_consumer consumer;
+	struct queue_producer producer;
+	queue_consumer_open(&consumer, 2, 0);
+	queue_producer_open(&producer, "a", 1);
+	queue_put(&producer, 1, ROWS, 2);
+	queue_finish(&producer, 1, ROWS + 2);
+	queue_finish(&producer, 2, ROWS); /* all of its rows were consumed, but not its end */
+	queue_expect_rows(&consumer, 1, ROWS, 2);
+	queue_expect_end_of(&consumer, 1, ROWS + 2);
+	queue_expect_end_of(&consumer, 2, ROWS);
+	assert_int_equal(tfc_feed_consumer_done(consumer.feed, 1, ROWS + 2), TFC_OK);
+	assert_int_equal(tfc_feed_consumer_done(consumer.feed, 2, ROWS), TFC_OK);
+	RUN_UNTIL(producer.done[2] == ROWS);
+	assert_int_equal(producer.done[1], ROWS + 2);
+	tfc_feed_consumer_close(consumer.feed);
+	queue_producer_close(&producer);
+}
+
 static void bytes_in_flight_are_those_of_the_window(void **state)
 {
 	struct queue_consumer consumer;
@@ -304,6 +324,7 @@ int main(void)
 		TEST(rows_arrive_in_order_and_the_queue_ends_after_all_producers),
 		TEST(a_small_partition_is_discarded_with_its_producer),
 		TEST(a_large_partition_resumes_with_its_producer),
+		TEST(a_later_attempt_goes_on_where_the_earlier_one_was),
 		TEST(bytes_in_flight_are_those_of_the_window),
 		TEST(releases_of_another_thread_wait_for_room_and_arrive),
 		TEST(a_lying_producer_is_dropped_alone),
