@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/options.h"
 #include "feed/names.h"
+#include "feed/positions.h"
 #include "feed/stream.h"
 #include "feed/table.h"
 
@@ -62,6 +63,8 @@ struct tfc_feed_consumer {
 	struct tfc__link ready; /* struct tfc_feed_batch */
 	struct tfc__feed_table parts;
 	struct tfc__map done; /* the numbers of the partitions that are done */
+	struct tfc__feed_positions committed;
+	bool is_committing; /* partitions are done when they are committed */
 	struct tfc__feed_shared_schema *result_schema;
 	struct tfc__timer patience; /* for sources that have died */
 	struct tfc__work notify;
@@ -428,6 +431,24 @@ static int source_send_positions(struct feed_source *source)
 	return code;
 }
 
+static int source_send_committed(struct feed_source *source)
+{
+	const struct tfc__feed_positions *committed = &source->consumer->committed;
+	struct tfc__feed_message message = {.kind = TFC__FEED_COMMITTED, .rows = committed->rows};
+	if (!source->stream || !source->consumer->is_committing)
+		return TFC_OK;
+	int code = tfc__feed_stream_send(source->stream, &message);
+	for (uint32_t i = 0; i < committed->count && code == TFC_OK; i++) {
+		const tfc_feed_position *position = &committed->list[i];
+		message.partition = position->partition;
+		message.partitions = position->partitions;
+		message.rows = position->rows;
+		message.is_end = position->is_whole != 0;
+		code = tfc__feed_stream_send(source->stream, &message);
+	}
+	return code;
+}
+
 static bool queue_is_ended(const tfc_feed_consumer *consumer)
 {
 	uint32_t ended = 0;
@@ -439,9 +460,10 @@ static bool queue_is_ended(const tfc_feed_consumer *consumer)
 /* A connection with a producer, which the node has made. */
 static void consumer_add_source(tfc_feed_consumer *consumer, int fd)
 {
-	/* The producers of an ended queue are complete. Another one comes back for the next
-	 * consumer. */
-	bool is_complete = queue_is_ended(consumer) && !consumer->is_terminated;
+	/* The producers of an ended queue are complete, but for what is not committed yet. Another
+	 * one comes back for the next consumer. */
+	bool is_complete = queue_is_ended(consumer) && !consumer->is_terminated &&
+			   !consumer->is_committing;
 	struct feed_source *source = is_complete ? NULL : calloc(1, sizeof(*source));
 	if (!source) {
 		close(fd);
@@ -463,7 +485,7 @@ static void consumer_add_source(tfc_feed_consumer *consumer, int fd)
 					    .window = consumer->window,
 					    .multiple = consumer->multiple,
 					    .is_in_step = consumer->is_in_step};
-	if (source_send_positions(source) < 0 ||
+	if (source_send_positions(source) < 0 || source_send_committed(source) < 0 ||
 	    tfc__feed_stream_send(source->stream, &welcome) < 0)
 		source_lose(source);
 }
@@ -611,6 +633,7 @@ void tfc_feed_consumer_close(tfc_feed_consumer *consumer)
 		feed_source_free(tfc__container_of(link, struct feed_source, link));
 	tfc__feed_table_fini(&consumer->parts);
 	tfc__map_fini(&consumer->done);
+	tfc__feed_positions_fini(&consumer->committed);
 	tfc__feed_shared_schema_release(consumer->result_schema);
 	free(consumer);
 }
@@ -700,6 +723,47 @@ int tfc_feed_consumer_done(tfc_feed_consumer *consumer, uint64_t partition, uint
 		part_free(consumer, part);
 	}
 	return code < 0 ? tfc__fail_nomem(tfc__ctx_error(consumer->ctx), "feed") : TFC_OK;
+}
+
+/* Forgets the partitions of which all is committed. */
+static void consumer_free_committed(tfc_feed_consumer *consumer)
+{
+	for (uint32_t i = consumer->parts.count; i-- > 0;) {
+		struct feed_part *part = consumer->parts.records[i];
+		const tfc_feed_position *position = tfc__feed_positions_find(&consumer->committed,
+									     part->number);
+		if (!position || position->rows > part->received || position->rows < part->done)
+			continue;
+		part->done = position->rows;
+		if (part->is_finished && part->done == part->received)
+			part_free(consumer, part);
+	}
+}
+
+int tfc_feed_consumer_commit(tfc_feed_consumer *consumer, const tfc_feed_position *positions,
+			     uint32_t count)
+{
+	struct tfc__feed_positions committed = {0};
+	int code = consumer_enter(consumer);
+	if (code < 0)
+		return code;
+	for (uint32_t i = 0; i < count && code == TFC_OK; i++)
+		code = tfc__feed_positions_add(&committed, &positions[i]);
+	if (code < 0) {
+		tfc__feed_positions_fini(&committed);
+		return tfc__ctx_fail(consumer->ctx, code, "feed", 0,
+				     code == TFC_EINVAL
+					     ? "positions are wrong, or not in ascending order"
+					     : "out of memory");
+	}
+	tfc__feed_positions_fini(&consumer->committed);
+	consumer->committed = committed;
+	consumer->is_committing = true;
+	TFC__LIST_EACH (link, &consumer->sources)
+		if (source_send_committed(tfc__container_of(link, struct feed_source, link)) < 0)
+			code = tfc__fail_nomem(tfc__ctx_error(consumer->ctx), "feed");
+	consumer_free_committed(consumer);
+	return code;
 }
 
 /* ---- results */

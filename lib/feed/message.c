@@ -22,6 +22,7 @@ static const struct tfc__field message_rows[] = {
 	ROW("at", TFC__UINT, at, TFC__V0_3),
 	ROW("len", TFC__UINT, bytes, TFC__V0_3),
 	ROW("p", TFC__UINT, partition, TFC__V0_3),
+	ROW("ps", TFC__UINT, partitions, TFC__V0_3),
 	ROW("o", TFC__UINT, offset, TFC__V0_3),
 	ROW("rows", TFC__UINT, rows, TFC__V0_3),
 	ROW("steps", TFC__UINT, steps, TFC__V0_3),

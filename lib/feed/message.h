@@ -35,6 +35,10 @@ enum tfc__feed_kind {
 	TFC__FEED_GRANT = 15,   /* from the producer: steps, padded_steps, is_end */
 	TFC__FEED_TERMINATE = 16, /* from the consumer */
 	TFC__FEED_END = 17, /* from the producer: no further partition comes to this consumer */
+	/* from the consumer: partition, partitions, rows, is_end: a position of its checkpoint, as
+	 * tfc_feed_position. One with 0 partitions comes first: the others replace those of the
+	 * checkpoint before, and have `rows` rows in all. */
+	TFC__FEED_COMMITTED = 18,
 };
 
 /* Strings are borrowed. */
@@ -57,6 +61,7 @@ struct tfc__feed_message {
 	uint64_t at;
 	uint64_t bytes;
 	uint64_t partition;
+	uint64_t partitions;
 	uint64_t offset;
 	uint64_t rows;
 	uint64_t steps;

@@ -272,6 +272,99 @@ static void task_done(struct feed_task *task, const struct tfc__feed_message *me
 	partition_check_done(task->producer, partition);
 }
 
+/* ---- rows of which a checkpoint has the effect */
+
+/* Those that this producer has not put itself were put by its previous process: the checkpoint is
+ * of an earlier run. */
+static int partition_commit(tfc_feed_producer *producer, struct feed_partition *partition,
+			    const struct feed_task *task, const tfc_feed_position *position,
+			    tfc_error *error)
+{
+	if (position->rows > partition->most_put && !producer->is_replayable)
+		return tfc__fail(
+			error, TFC_ESTATE, "feed", 0,
+			"partition %llu: the checkpoint of %s has %llu rows of it, but this "
+			"producer has put %llu; a producer that begins again must feed the same "
+			"rows and be replayable, or the job must begin without the checkpoint",
+			(unsigned long long)partition->number, task->name,
+			(unsigned long long)position->rows,
+			(unsigned long long)partition->most_put);
+	if (position->rows > partition->done)
+		partition->done = position->rows;
+	if (position->rows > partition->put && position->rows > partition->skip)
+		partition->skip = position->rows;
+	if (position->is_whole) {
+		partition->is_committed = partition->is_known_whole = true;
+		partition->committed_total = position->rows;
+	}
+	return TFC_OK;
+}
+
+/* A checkpoint that has less than the one before it was restored from an earlier one: what was
+ * committed is not fed again. */
+static int task_begin_committed(struct feed_task *task, uint64_t rows, tfc_error *error)
+{
+	if (rows < task->committed_rows)
+		return tfc__fail(error, TFC_ELOST, "feed", 0,
+				 "%s was restored from a checkpoint that has %llu rows of queue "
+				 "\"%s\", but an earlier one had %llu, which are not fed again; "
+				 "restore the newest checkpoint, or feed the job from the start",
+				 task->name, (unsigned long long)rows, task->producer->queue,
+				 (unsigned long long)task->committed_rows);
+	task->is_committing = true;
+	task->committed_rows = rows;
+	tfc__feed_positions_clear(&task->committed);
+	return TFC_OK;
+}
+
+static int task_add_committed(struct feed_task *task, const tfc_feed_position *position,
+			      tfc_error *error)
+{
+	tfc_feed_producer *producer = task->producer;
+	int code = tfc__feed_positions_add(&task->committed, position);
+	if (code < 0)
+		return tfc__fail(error, code == TFC_EINVAL ? TFC_EPARSE : code, "feed", 0,
+				 "%s: cannot take the positions of its checkpoint: %s", task->name,
+				 tfc_err_text(code));
+	for (uint32_t i = 0; i < producer->partitions.count && code == TFC_OK; i++) {
+		struct feed_partition *partition = producer->partitions.records[i];
+		if (tfc__feed_position_has(position, partition->number))
+			code = partition_commit(producer, partition, task, position, error);
+	}
+	return code;
+}
+
+static void task_committed(struct feed_task *task, const struct tfc__feed_message *message)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_feed_position position = {.partition = message->partition,
+				      .partitions = message->partitions,
+				      .rows = message->rows,
+				      .is_whole = message->is_end};
+	int code = message->partitions ? task_add_committed(task, &position, &error)
+				       : task_begin_committed(task, message->rows, &error);
+	if (code < 0)
+		tfc__feed_producer_fail(task->producer, &error);
+	else
+		tfc__work_schedule(&task->producer->completed);
+}
+
+/* A partition that is new to this producer: a checkpoint may have it. */
+static int partition_commit_new(tfc_feed_producer *producer, struct feed_partition *partition,
+				tfc_error *error)
+{
+	TFC__LIST_EACH (link, &producer->tasks) {
+		const struct feed_task *task = tfc__container_of(link, struct feed_task, link);
+		const tfc_feed_position *position = tfc__feed_positions_find(&task->committed,
+									     partition->number);
+		int code = position ? partition_commit(producer, partition, task, position, error)
+				    : TFC_OK;
+		if (code < 0)
+			return code;
+	}
+	return TFC_OK;
+}
+
 static void task_terminate(struct feed_task *task)
 {
 	tfc_feed_producer *producer = task->producer;
@@ -306,6 +399,9 @@ void tfc__feed_task_receive(struct feed_task *task, const struct tfc__feed_messa
 		break;
 	case TFC__FEED_REPORT:
 		task_report(task, message);
+		break;
+	case TFC__FEED_COMMITTED:
+		task_committed(task, message);
 		break;
 	case TFC__FEED_TERMINATE:
 		task_terminate(task);
@@ -370,7 +466,7 @@ bool tfc__feed_task_is_down(struct feed_task *task)
 		records[i]->is_replaying = records[i]->put > 0 || records[i]->is_finished;
 		records[i]->is_finished = false;
 		records[i]->skip = 0;
-		records[i]->is_known_whole = false;
+		records[i]->is_known_whole = records[i]->is_committed;
 		records[i]->put = records[i]->results = records[i]->done;
 	}
 	if (producer->is_over)
@@ -399,7 +495,8 @@ static void producer_complete(struct tfc__work *work)
 	for (uint32_t i = 0; i < producer->partitions.count; i++) {
 		struct feed_partition *partition = producer->partitions.records[i];
 		/* the consumer of an empty one has yet to report it */
-		bool is_pending = !partition->total && partition->done != UINT64_MAX;
+		bool is_pending = !partition->total && partition->done != UINT64_MAX &&
+				  !partition->is_committed;
 		if (!partition->is_finished || partition->done < partition->total || is_pending)
 			continue;
 		tfc_feed_event event = {.kind = TFC_FEED_EVENT_DONE,
@@ -457,6 +554,7 @@ static void producer_set_options(tfc_feed_producer *producer,
 {
 	producer->producers = options->producers ? options->producers : 1;
 	producer->wants_results = options->wants_results != 0;
+	producer->is_replayable = options->is_replayable != 0;
 	producer->limits.window = options->window_bytes ? options->window_bytes : TFC__FEED_WINDOW;
 	producer->limits.chunk = options->chunk_bytes ? options->chunk_bytes : TFC__FEED_CHUNK;
 	if (producer->limits.chunk > producer->limits.window / 4)
@@ -482,8 +580,7 @@ int tfc_feed_producer_open(tfc_gateway *gateway, const char *job,
 	if (!ret_producer || !job)
 		return tfc__fail(error, TFC_EINVAL, "feed", 0, "job or ret_producer is NULL");
 	code = tfc__options_copy(&known, sizeof(known), options, "feed",
-				 "tfc_feed_producer_options",
-				 offsetof(tfc_feed_producer_options, reserved), error);
+				 "tfc_feed_producer_options", 0, error);
 	if (code < 0 || (code = check_producer_options(&known, error)) < 0)
 		return code;
 	tfc_feed_producer *producer = calloc(1, sizeof(*producer));
@@ -557,20 +654,32 @@ static struct feed_task *choose_task(const tfc_feed_producer *producer)
 	return best && best->is_welcome ? best : NULL;
 }
 
-static int partition_get(tfc_feed_producer *producer, uint64_t number,
-			 struct feed_partition **ret_partition)
+static int partition_begin(tfc_feed_producer *producer, uint64_t number,
+			   struct feed_partition **ret_partition)
 {
-	struct feed_partition *partition = tfc__feed_table_find(&producer->partitions, number);
-	if (!partition) {
-		if (producer->is_ending)
-			return tfc__ctx_fail(producer->ctx, TFC_ESTATE, "feed", 0,
-					     "cannot put partition %llu: the feed was ended",
-					     (unsigned long long)number);
-		if (!(partition = partition_add(producer, number)))
-			return tfc__fail_nomem(tfc__ctx_error(producer->ctx), "feed");
+	tfc_error *error = tfc__ctx_error(producer->ctx);
+	if (producer->is_ending)
+		return tfc__fail(error, TFC_ESTATE, "feed", 0,
+				 "cannot put partition %llu: the feed was ended",
+				 (unsigned long long)number);
+	struct feed_partition *partition = partition_add(producer, number);
+	if (!partition)
+		return tfc__fail_nomem(error, "feed");
+	int code = partition_commit_new(producer, partition, error);
+	if (code < 0) {
+		partition_free(producer, partition);
+		tfc__feed_producer_fail(producer, error);
+		return code;
 	}
 	*ret_partition = partition;
 	return TFC_OK;
+}
+
+static int partition_get(tfc_feed_producer *producer, uint64_t number,
+			 struct feed_partition **ret_partition)
+{
+	*ret_partition = tfc__feed_table_find(&producer->partitions, number);
+	return *ret_partition ? TFC_OK : partition_begin(producer, number, ret_partition);
 }
 
 /* TFC_EAGAIN: no task has room. */
@@ -599,13 +708,20 @@ static int producer_enter(tfc_feed_producer *producer)
 	return TFC_ESTATE;
 }
 
+static void partition_add_put(struct feed_partition *partition, uint64_t rows)
+{
+	partition->put += rows;
+	if (partition->put > partition->most_put)
+		partition->most_put = partition->put;
+}
+
 /* Rows that the consumer has already, from this producer's previous process, are not sent again. */
 static uint64_t partition_skip(struct feed_partition *partition, uint64_t rows)
 {
 	uint64_t skipped = partition->skip > partition->put ? partition->skip - partition->put : 0;
 	if (skipped > rows)
 		skipped = rows;
-	partition->put += skipped;
+	partition_add_put(partition, skipped);
 	return skipped;
 }
 
@@ -650,7 +766,7 @@ static int producer_put_rows(tfc_feed_producer *producer, uint64_t number, uint6
 	if (code < 0 && !skipped)
 		return code;
 	if (sent) {
-		partition->put += sent;
+		partition_add_put(partition, sent);
 		partition->task->rows_put += sent;
 		partition->task->rows_open += sent;
 	}
@@ -728,6 +844,14 @@ int tfc_feed_producer_finish(tfc_feed_producer *producer, uint64_t number, uint6
 				     "partition %llu has %llu rows, but %llu were put",
 				     (unsigned long long)number, (unsigned long long)rows,
 				     (unsigned long long)partition->put);
+	if (partition->is_committed ? rows != partition->committed_total
+				    : partition->done != UINT64_MAX && rows < partition->done)
+		return tfc__ctx_fail(
+			producer->ctx, TFC_EINVAL, "feed", 0,
+			"partition %llu has %llu rows, but a checkpoint has %llu rows of it; feed "
+			"the same rows in the same partitions, or begin without the checkpoint",
+			(unsigned long long)number, (unsigned long long)rows,
+			(unsigned long long)partition->done);
 	if (!partition->is_known_whole) {
 		if ((code = partition_assign(producer, partition)) < 0)
 			return code;

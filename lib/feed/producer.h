@@ -6,6 +6,7 @@
 #define TFC_FEED_PRODUCER_H
 
 #include "feed/names.h"
+#include "feed/positions.h"
 #include "feed/stream.h"
 #include "feed/table.h"
 #include <tfcluster/feed.h>
@@ -32,6 +33,10 @@ struct feed_task {
 	uint64_t rows_open; /* put, and not reported as consumed */
 	bool is_terminated;
 
+	bool is_committing;                   /* rows are done when a checkpoint has them */
+	struct tfc__feed_positions committed; /* those of its checkpoint */
+	uint64_t committed_rows;              /* of all of them, as it says */
+
 	/* in step */
 	bool is_in_step;
 	uint64_t steps;
@@ -44,13 +49,16 @@ struct feed_partition {
 	uint64_t number;
 	struct feed_task *task; /* NULL: not assigned */
 	uint64_t put;           /* rows */
+	uint64_t most_put;      /* the most that `put` was, over all tasks that had it */
 	uint64_t skip;          /* rows that its consumer has already: they are not sent */
-	uint64_t done;          /* rows consumed */
+	uint64_t done;          /* rows consumed, or committed */
 	uint64_t results;       /* rows for which results came */
 	uint64_t total;
 	bool is_finished;
 	bool is_known_whole; /* its consumer has all of it, from this producer's previous process */
-	bool is_replaying;   /* REPLAY was reported; no row was put since */
+	bool is_committed;   /* a checkpoint has all of it, which is `committed_total` rows */
+	uint64_t committed_total;
+	bool is_replaying; /* REPLAY was reported; no row was put since */
 };
 
 struct tfc_feed_producer {
@@ -65,6 +73,7 @@ struct tfc_feed_producer {
 	char only_task[TFC__FEED_TASK_SIZE]; /* "": all that train */
 	uint32_t producers;
 	bool wants_results;
+	bool is_replayable;
 	struct tfc__feed_limits limits;
 
 	tfc_op *describing;

@@ -206,6 +206,14 @@ static void task_changed(struct feed_task *task, const tfc_event *event)
 	task_dial(task);
 }
 
+static bool has_commits(const tfc_feed_producer *producer)
+{
+	TFC__LIST_EACH (link, &producer->tasks)
+		if (tfc__container_of(link, struct feed_task, link)->is_committing)
+			return true;
+	return false;
+}
+
 static void job_event(void *user, const tfc_event *event)
 {
 	tfc_feed_producer *producer = user;
@@ -217,9 +225,12 @@ static void job_event(void *user, const tfc_event *event)
 		if (task && event->task_state)
 			task_changed(task, event);
 	} else if (event->kind == TFC_EVENT_END) {
-		tfc__fail(&error, TFC_ELOST, "feed", 0,
-			  "job %s has ended (%s) before its tasks had consumed all that was fed",
-			  producer->job, tfc_job_state_name(event->job_state));
+		tfc__fail(&error, TFC_ELOST, "feed", 0, "job %s has ended (%s) before %s",
+			  producer->job, tfc_job_state_name(event->job_state),
+			  has_commits(producer)
+				  ? "a checkpoint had all that was fed; save one after the last "
+				    "batch"
+				  : "its tasks had consumed all that was fed");
 		tfc__feed_producer_fail(producer, &error);
 	} else if (event->kind == TFC_EVENT_LOST) {
 		tfc__fail(&error, event->error_code ? event->error_code : TFC_ELOST, "feed", 0,
@@ -317,6 +328,7 @@ void tfc__feed_tasks_close(tfc_feed_producer *producer)
 		tfc__timer_cancel(&task->retry);
 		tfc__feed_socket_close(&task->broker);
 		tfc__feed_stream_close(task->stream);
+		tfc__feed_positions_fini(&task->committed);
 		free(task);
 	}
 }

@@ -27,6 +27,13 @@ static void stream_message(void *user, const struct tfc__feed_message *message)
 		producer->is_terminated = true;
 	} else if (message->kind == TFC__FEED_DONE) {
 		producer->done[message->partition] = message->rows;
+	} else if (message->kind == TFC__FEED_COMMITTED && !message->partitions) {
+		producer->commits++;
+		producer->committed_rows = message->rows;
+		producer->is_committed_first = !producer->is_welcome;
+	} else if (message->kind == TFC__FEED_COMMITTED) {
+		for (uint64_t i = 0; i < message->partitions; i++)
+			producer->committed[message->partition + i] = message->rows;
 	}
 }
 

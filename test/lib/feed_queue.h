@@ -33,6 +33,10 @@ struct queue_producer {
 	uint64_t position_rows; /* the last POSITION */
 	uint32_t positions;
 	uint64_t done[8]; /* by partition */
+	uint64_t committed[8];
+	uint64_t committed_rows; /* of the last checkpoint */
+	uint32_t commits;        /* checkpoints that were reported */
+	bool is_committed_first; /* before WELCOME */
 	uint64_t padded;
 	bool is_final;
 };

@@ -105,6 +105,59 @@ static void a_later_attempt_goes_on_where_the_earlier_one_was(void **state)
 	queue_producer_close(&producer);
 }
 
+static void a_producer_hears_what_a_checkpoint_has(void **state)
+{
+	const tfc_feed_position restored[] = {{1, 2, 8, 1, 0}, {4, 1, 3, 0, 0}};
+	const tfc_feed_position saved[] = {{1, 3, 8, 1, 0}, {4, 1, 5, 0, 0}};
+	struct queue_consumer consumer;
+	struct queue_producer producer;
+	queue_consumer_open(&consumer, 1, 0);
+	assert_int_equal(tfc_feed_consumer_commit(consumer.feed, restored, 2), TFC_OK);
+	queue_producer_open(&producer, "a", 1);
+	assert_true(producer.is_committed_first);
+	assert_int_equal(producer.committed_rows, 19);
+	assert_int_equal(producer.committed[2], 8);
+	assert_int_equal(producer.committed[4], 3);
+	queue_put(&producer, 3, 0, 8);
+	queue_finish(&producer, 3, 8);
+	queue_put(&producer, 4, 3, 2);
+	queue_finish(&producer, 4, 5);
+	queue_end(&producer);
+	queue_expect_rows(&consumer, 3, 0, 8);
+	queue_expect_end_of(&consumer, 3, 8);
+	queue_expect_rows(&consumer, 4, 3, 2);
+	queue_expect_end_of(&consumer, 4, 5);
+	assert_null(queue_next(&consumer));
+	assert_int_equal(tfc_feed_consumer_commit(consumer.feed, saved, 2), TFC_OK);
+	RUN_UNTIL(producer.commits == 2 && producer.committed[4] == 5);
+	assert_int_equal(producer.committed_rows, 29);
+	queue_producer_close(&producer);
+	/* one that comes back after the end of the queue hears it, too */
+	queue_producer_open(&producer, "a", 1);
+	assert_int_equal(producer.committed_rows, 29);
+	assert_int_equal(producer.positions, 0);
+	queue_producer_close(&producer);
+	tfc_feed_consumer_close(consumer.feed);
+}
+
+static void wrong_positions_are_refused(void **state)
+{
+	const tfc_feed_position wrong[][2] = {
+		{{2, 1, 8, 1, 0}, {1, 1, 8, 1, 0}},          /* not in order */
+		{{1, 2, 8, 1, 0}, {2, 1, 8, 1, 0}},          /* twice */
+		{{1, 0, 8, 1, 0}, {2, 1, 8, 1, 0}},          /* no partition */
+		{{1, 2, 8, 0, 0}, {3, 1, 8, 1, 0}},          /* two that are not whole */
+		{{1, 1, 8, 1, 1}, {3, 1, 8, 1, 0}},          /* reserved */
+		{{UINT64_MAX, 1, 8, 1, 0}, {3, 1, 8, 1, 0}}, /* beyond the last number */
+		{{1, 2, UINT64_MAX, 1, 0}, {3, 1, 8, 1, 0}}, /* more rows than can be counted */
+	};
+	struct queue_consumer consumer;
+	queue_consumer_open(&consumer, 1, 0);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_int_equal(tfc_feed_consumer_commit(consumer.feed, wrong[i], 2), TFC_EINVAL);
+	tfc_feed_consumer_close(consumer.feed);
+}
+
 static void bytes_in_flight_are_those_of_the_window(void **state)
 {
 	struct queue_consumer consumer;
@@ -325,6 +378,8 @@ int main(void)
 		TEST(a_small_partition_is_discarded_with_its_producer),
 		TEST(a_large_partition_resumes_with_its_producer),
 		TEST(a_later_attempt_goes_on_where_the_earlier_one_was),
+		TEST(a_producer_hears_what_a_checkpoint_has),
+		TEST(wrong_positions_are_refused),
 		TEST(bytes_in_flight_are_those_of_the_window),
 		TEST(releases_of_another_thread_wait_for_room_and_arrive),
 		TEST(a_lying_producer_is_dropped_alone),

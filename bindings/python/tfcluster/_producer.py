@@ -80,7 +80,7 @@ class Producer:
     """Feeds a queue of a job's tasks. `Job.feed` makes one; use it in a `with` block."""
 
     def __init__(self, job: Job, queue: str, *, task: str | None = None, results: bool = False, window: int = 0,
-                 partition_rows: int | None = None, producer: str = "0", producers: int = 1,
+                 partition_rows: int | None = None, producer: str = "0", producers: int = 1, replayable: bool = False,
                  start_timeout: float | None = START_S,
                  on_result: Callable[[int, int, dict[str, Any]], None] | None = None) -> None:
         self._job = job
@@ -117,6 +117,7 @@ class Producer:
                 options.queue, options.producer = queue.encode(), producer.encode()
                 options.task = task.encode() if task else None
                 options.producers, options.window_bytes, options.wants_results = producers, window, int(results)
+                options.is_replayable = int(replayable)
                 self._context.check(library.tfc_feed_producer_open(
                     job.client._gateway, job.id.encode(), ctypes.byref(options), _on_event, self._number,
                     ctypes.byref(self._handle)))

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _bundle, _reports
+from .errors import InvalidError
 
 if TYPE_CHECKING:
     from .checkpoints import Checkpoints
@@ -71,6 +72,7 @@ class TaskContext:
     job: str
     cluster_spec: Mapping[str, list[str]]
     is_chief: bool
+    _checkpoints: list[Checkpoints] = dataclasses.field(default_factory=list, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -156,19 +158,39 @@ class TaskContext:
         """
         from .checkpoints import Checkpoints
 
-        return Checkpoints(self, directory, keep, objects)
+        checkpoints = Checkpoints(self, directory, keep, objects)
+        self._checkpoints.append(checkpoints)
+        return checkpoints
 
-    def feed(self, queue: str = "train", *, window: int = 0) -> Feed:
+    def feed(self, queue: str = "train", *, window: int = 0, ack: str = "consume") -> Feed:
         """The rows that the driver feeds to a queue of this task with `Job.feed`.
 
             for batch in ctx.feed("train").batches(64):
                 ...                              # {"x": array, "y": array}
 
         `window` limits the bytes that are on their way from each producer.
+
+        With `ack` "consume", what a dead task had not consumed is fed again, and may be trained twice. With "commit",
+        each checkpoint has the positions of the rows that were trained before it, and training that resumes from it
+        goes on with the next row:
+
+            checkpoints = ctx.checkpoints(model=model)
+            dataset = ctx.feed("train", ack="commit").dataset(64)
+            for step, batch in enumerate(dataset, checkpoints.step + 1):
+                ...
+                if step % 100 == 0:
+                    checkpoints.save(step)
+            checkpoints.save(step)                # rows count as consumed when a checkpoint has them
+
+        A step is then one batch of the feed.
         """
         from .feed import Feed
 
-        return Feed(self, queue, window)
+        if ack not in ("consume", "commit"):
+            raise InvalidError(f'ack: must be "consume" or "commit", not {ack!r}')
+        if ack == "commit" and not self._checkpoints:
+            raise InvalidError('ack="commit" writes positions with the checkpoints; call ctx.checkpoints(...) before ctx.feed()')
+        return Feed(self, queue, window, self._checkpoints[-1] if ack == "commit" else None)
 
     def report(self, values: Mapping[str, Any], step: int | None = None) -> None:
         """Reports metrics to whoever follows the job: {"loss": 0.3}. It is also a sign of progress, which

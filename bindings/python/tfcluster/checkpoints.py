@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _bundle
+from ._positions import Entry, Positions
 
 if TYPE_CHECKING:
     from ._task_context import TaskContext
+    from .feed import Feed
+
+_FEEDS = "tfcluster_feeds"  # the name, in a checkpoint, of the positions of the feeds
+_PATIENCE_S = 120.0  # until a task that does not save is an error
 
 
 class Checkpoints:
@@ -27,8 +34,8 @@ class Checkpoints:
                  objects: Mapping[str, Any]) -> None:
         import tensorflow as tf
 
-        trains_alone = not context.cluster_spec or _bundle.settings().strategy == "none"
-        self.directory = absolute_path(directory or _default_directory(context if trains_alone else None))
+        self._trains_alone = not context.cluster_spec or _bundle.settings().strategy == "none"
+        self.directory = absolute_path(directory or _default_directory(context if self._trains_alone else None))
         self.step = 0
         self.resumed = False
         self._context = context
@@ -37,9 +44,14 @@ class Checkpoints:
         self._not_found: type[Exception] = tf.errors.NotFoundError
         self._can_save = context.rank is not None or context.is_chief
         self._scratch = None
-        if self._can_save and not context.is_chief and not trains_alone:
+        if self._can_save and not context.is_chief and not self._trains_alone:
             self._scratch = _join(self.directory, f"scratch-{_file_name(context)}")
         self._remove_scratch()  # a killed attempt may have left it
+        self._feeds: dict[str, tuple[Feed, int]] = {}  # by queue, with the step at which each was opened
+        self._committed: dict[str, Positions] = {}  # by queue, as the newest checkpoint has them
+        self._saves = 0
+        self._load_checkpoint = tf.train.load_checkpoint
+        self._feed_state = _feed_state(tf)
         self._checkpoint = tf.train.Checkpoint(**objects)
         self._manager = tf.train.CheckpointManager(self._checkpoint, self._scratch or self.directory, max_to_keep=keep)
         _let_term_end_the_process()
@@ -67,6 +79,7 @@ class Checkpoints:
         if path:
             self.step = _step_of(path)
             self.resumed = True
+            self._committed = self._read_positions(path)
         return bool(path)
 
     def save(self, step: int) -> None:
@@ -75,22 +88,112 @@ class Checkpoints:
 
         A SIGTERM during the save takes effect after it. A checkpoint becomes the newest one only when all of it
         is written: after a kill during the save, the next attempt resumes from the one before.
+
+        Of feeds with `ack="commit"`, the checkpoint has the positions of the rows that all tasks have trained until
+        `step`. RuntimeError names a task that does not save the same step within two minutes.
         """
         if not self._can_save:
             raise RuntimeError(f"{self._context.name} cannot save a checkpoint; those of the tasks that train do")
         step = int(step)
-        if step == self.step and (self.resumed or self._manager.latest_checkpoint):
+        is_saved = step == self.step and bool(self.resumed or self._manager.latest_checkpoint)
+        if is_saved and not self._feeds:
             return
         self._context.progress()
         with _term_waits():
-            self._manager.save(checkpoint_number=step)
-            self._remove_scratch()
+            self._gather_positions(step)
+            if not is_saved:
+                self._manager.save(checkpoint_number=step)
+                self._remove_scratch()
+            if self._scratch is None:
+                for queue, (feed, _) in self._feeds.items():
+                    feed.commit(self._committed[queue].entries())
         self.step = step
         self._context.progress()
+
+    # ---- the positions of feeds
+
+    def add_feed(self, queue: str, feed: Feed) -> list[Entry]:
+        """Writes the positions of a feed with the checkpoints from now on. Returns those that were restored."""
+        self._feeds[queue] = feed, self.step
+        self._checkpoint.tfcluster_feeds = self._feed_state
+        return self._committed.setdefault(queue, Positions()).entries()
+
+    def _read_positions(self, path: str) -> dict[str, Positions]:
+        reader = self._load_checkpoint(path)
+        name = f"{_FEEDS}/.ATTRIBUTES/py_state"
+        if not reader.has_tensor(name):
+            return {}
+        return {queue: Positions(entries) for queue, entries in json.loads(reader.get_tensor(name)).items()}
+
+    def _gather_positions(self, step: int) -> None:
+        """The one that writes the checkpoint gets the positions of all tasks, which leave them in files."""
+        if not self._feeds:
+            return
+        self._saves += 1
+        own = {queue: feed.positions_after(step - since) for queue, (feed, since) in self._feeds.items()}
+        if self._scratch is not None:
+            self._write_positions(step, own)
+            return
+        parts = [own, *(self._await_positions(name, step) for name in self._other_tasks())]
+        for part in parts:
+            for queue, positions in part.items():
+                self._committed.setdefault(queue, Positions()).update(positions)
+        self._feed_state.value = json.dumps({queue: positions.entries() for queue, positions in self._committed.items()})
+
+    def _other_tasks(self) -> list[str]:
+        """The tasks whose rows are in the checkpoints of this one."""
+        if self._trains_alone:
+            return []
+        names = [f"{kind}/{index}" for kind in ("chief", "worker")
+                 for index in range(len(self._context.cluster_spec.get(kind, [])))]
+        return [name for name in names if name != self._context.name]
+
+    def _positions_path(self, task: str) -> str:
+        """The generation keeps apart what an earlier run of the group has left."""
+        return _join(self.directory,
+                     f"positions-{task.replace('/', '-')}-{self._context.generation}-{self._saves}.json")
+
+    def _write_positions(self, step: int, own: dict[str, dict[int, tuple[int, bool]]]) -> None:
+        path = self._positions_path(self._context.name)
+        self._files.makedirs(self.directory)
+        with self._files.GFile(path + ".new", "w") as file:
+            json.dump({"step": step, "positions": {queue: list(positions.items()) for queue, positions in own.items()}}, file)
+        self._files.rename(path + ".new", path, overwrite=True)
+
+    def _await_positions(self, task: str, step: int) -> dict[str, dict[int, tuple[int, bool]]]:
+        path = self._positions_path(task)
+        deadline, pause = time.monotonic() + _PATIENCE_S, 0.001
+        while not self._files.exists(path):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"save({step}): {task} has not saved step {step}; all tasks that train must read the feed and "
+                                   "save the same steps")
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
+        with self._files.GFile(path) as file:
+            left = json.load(file)
+        self._files.remove(path)
+        if left["step"] != step:
+            raise RuntimeError(f"save({step}): {task} saves step {left['step']}; all tasks must save the same steps")
+        return {queue: {partition: (rows, is_whole) for partition, (rows, is_whole) in positions}
+                for queue, positions in left["positions"].items()}
 
     def _remove_scratch(self) -> None:
         if self._scratch and self._files.exists(self._scratch):
             self._files.rmtree(self._scratch)
+
+
+def _feed_state(tf: Any) -> Any:
+    """A part of a checkpoint that is a string."""
+    class FeedState(tf.train.experimental.PythonState):
+        value = "{}"
+
+        def serialize(self) -> str:
+            return self.value
+
+        def deserialize(self, value: str) -> None:
+            """Positions are read when the checkpoint is restored, whether a feed is open or not."""
+
+    return FeedState()
 
 
 def _default_directory(alone: TaskContext | None) -> str:

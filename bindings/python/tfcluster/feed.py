@@ -13,7 +13,9 @@ from ._columns import invalid
 from .errors import Error
 
 if TYPE_CHECKING:
+    from ._positions import Entry
     from ._task_context import TaskContext
+    from .checkpoints import Checkpoints
 
 _AGAIN = int(_abi.Err.EAGAIN)
 _PREFETCHED = 8  # batches that tf.data may hold and that were not trained
@@ -38,14 +40,19 @@ class _Rows:
 class Feed:
     """A queue of this task. It is read once, by `batches`, `dataset` or a `DataFeed`.
 
-    Rows count as consumed when the batch after theirs is asked for. What was not consumed when the task dies is fed
-    again, to its next attempt or to another task.
+    Rows count as consumed when the batch after theirs is asked for, or, with `checkpoints`, when one has them. What was
+    not consumed when the task dies is fed again, to its next attempt or to another task.
     """
 
-    def __init__(self, task: TaskContext, queue: str = "train", window: int = 0) -> None:
+    def __init__(self, task: TaskContext, queue: str = "train", window: int = 0,
+                 checkpoints: Checkpoints | None = None) -> None:
         self._task = task
         self._queue = queue
         self._window = window
+        self._checkpoints = checkpoints
+        self._batch_ends: deque[int] = deque()  # `_taken` after each batch that was given out since the last checkpoint
+        self._given = 0  # batches
+        self._is_all_given = False
         self._context: _context.Context | None = None
         self._handle = ctypes.c_void_p()
         self._number = 0
@@ -53,7 +60,8 @@ class Feed:
         self._failure: Error | None = None
         self._is_ended = False
         self._arrived: deque[_Rows] = deque()
-        self._marks: deque[tuple[int, int, int]] = deque()  # partition, rows in all, and after how many rows of the queue
+        # partition, rows of it, whether those are all, and after how many rows of the queue
+        self._marks: deque[tuple[int, int, bool, int]] = deque()
         self._kept = _columns.Kept()
         self._taken = 0  # rows of the queue that were handed out
 
@@ -66,9 +74,13 @@ class Feed:
         if not address:
             raise invalid("ctx.feed() needs a task that a node has started; TFC_FEED is not set")
         context = _context.Context()
-        self._is_ready, self._is_ended, self._failure, self._taken = True, False, None, 0
-        self._is_terminated = False
+        self._is_ready, self._is_ended, self._failure, self._taken, self._given = True, False, None, 0, 0
+        self._is_terminated = self._is_all_given = False
         self._marks.clear()
+        self._batch_ends.clear()
+        if self._checkpoints is not None and "ps" in self._task.cluster_spec:
+            raise invalid('ack="commit" needs workers that train themselves; under parameter servers, use "consume"')
+        committed = self._checkpoints.add_feed(self._queue, self) if self._checkpoints is not None else None
         self._reported: tuple[int, bool] | None = None
         options = _abi.tfc_feed_consumer_options()
         self._number = _context.register(self)
@@ -81,6 +93,8 @@ class Feed:
                 options.is_in_step = int(is_in_step)
                 context.check(library.tfc_feed_consumer_open(context.pointer, ctypes.byref(options), _on_event,
                                                              self._number, ctypes.byref(self._handle)))
+                if committed is not None:
+                    context.check(_commit(library, self._handle, committed))
         except BaseException:
             _context.forget(self._number)
             context.close()
@@ -141,21 +155,59 @@ class Feed:
         """Notes that `count` rows from rows.begin on, or the end of a partition, are being handed out."""
         self._taken += count
         rows.begin += count
-        if rows.is_end or rows.begin == rows.rows:
-            self._marks.append((rows.partition, rows.offset + rows.begin, self._taken))
+        if rows.is_end or rows.begin == rows.rows or self._checkpoints is not None:
+            self._marks.append((rows.partition, rows.offset + rows.begin, rows.is_end, self._taken))
 
     def _consumed(self, until: int) -> None:
         """Reports what was handed out before row `until` of the queue."""
-        if self._context is None or not self._marks or self._marks[0][2] > until:
+        if self._context is None or self._checkpoints is not None:
             return
-        latest: dict[int, int] = {}
-        while self._marks and self._marks[0][2] <= until:
-            partition, rows, _ = self._marks.popleft()
-            latest[partition] = rows
-        with self._context.locked() as library:
-            for partition, rows in latest.items():
-                self._context.check(library.tfc_feed_consumer_done(self._handle, partition, rows))
-        self._context.dispatch()
+        latest = self._pop_marks(until)
+        if latest:
+            with self._context.locked() as library:
+                for partition, (rows, _) in latest.items():
+                    self._context.check(library.tfc_feed_consumer_done(self._handle, partition, rows))
+            self._context.dispatch()
+
+    def _pop_marks(self, until: int) -> dict[int, tuple[int, bool]]:
+        """The partitions of what was handed out before row `until` of the queue: rows, and whether those are all."""
+        latest: dict[int, tuple[int, bool]] = {}
+        while self._marks and self._marks[0][3] <= until:
+            partition, rows, is_whole, _ = self._marks.popleft()
+            latest[partition] = rows, is_whole
+        return latest
+
+    # ---- rows that a checkpoint has
+
+    def positions_after(self, batches: int) -> dict[int, tuple[int, bool]]:
+        """The partitions of the rows of the first so many batches, as far as no earlier call has returned them."""
+        if batches > self._given:
+            raise invalid(f'queue "{self._queue}": {batches} steps since the last restore, but {self._given} batches were '
+                          'given out; with ack="commit", a step is one batch')
+        until = 0
+        while self._batch_ends and self._given - len(self._batch_ends) < batches:
+            until = self._batch_ends.popleft()
+        if self._is_all_given and batches == self._given:
+            until = self._taken  # also what was dropped
+        return self._pop_marks(until)
+
+    def commit(self, entries: list[Entry]) -> None:
+        """Reports to the producers what the checkpoint has that was written."""
+        if self._context is not None:
+            with self._context.locked() as library:
+                self._context.check(_commit(library, self._handle, entries))
+            self._context.dispatch()
+
+    def _give(self, end: int) -> None:
+        """Notes that a batch is given out, with which `end` rows of the queue were."""
+        self._given += 1
+        if self._checkpoints is not None:
+            self._batch_ends.append(end)
+
+    def _finish(self) -> None:
+        """Closes the queue, unless a checkpoint has yet to have what was given out."""
+        if self._checkpoints is None or self._is_terminated:
+            self.close()
 
     # ---- batches
 
@@ -174,6 +226,7 @@ class Feed:
                     self._handed_out(rows, rows.rows)
                     if not rows.is_end:
                         columns, rows = rows.columns, None
+                        self._give(self._taken)
                         yield columns
                         del columns
                         if self._is_terminated:
@@ -183,17 +236,20 @@ class Feed:
                 builder = _Builder(batch_size)
                 while (rows := self._next_rows()) is not None:
                     while (batch := self._cut(builder, rows)) is not None:
+                        self._give(self._taken)
                         yield batch
                         del batch
                         if self._is_terminated:
                             return
                         self._consumed(self._taken - builder.rows)
                 if builder.rows:
+                    self._give(self._taken)
                     yield builder.take()
+            self._is_all_given = True
             self._consumed(self._taken)
             self._settle()
         finally:
-            self.close()
+            self._finish()
 
     def _cut(self, builder: _Builder, rows: _Rows) -> Batch | None:
         """A full batch, if there are rows enough; else the rest of `rows` is kept in the builder."""
@@ -220,28 +276,29 @@ class Feed:
     def _steps(self, batch_size: int, uneven: str) -> Iterator[Batch]:
         """Batches of equal size, as many in each task that trains."""
         is_in_step, is_padded = self._is_in_step(), uneven == "pad"
-        builder, ready, step = _Builder(batch_size), deque[Batch](), 0
-        made, is_complete, empty = 0, False, None
+        builder, ready, step = _Builder(batch_size), deque[tuple[Batch, int]](), 0  # batches, and `_taken` after them
+        made, is_complete, empty, end = 0, False, None, 0
         while True:
             while not is_complete and self._is_more(len(ready)):
                 rows = self._arrived.popleft()
                 while (batch := self._cut(builder, rows)) is not None:
-                    ready.append(_with_mask(batch, batch_size) if is_padded else batch)
+                    ready.append((_with_mask(batch, batch_size) if is_padded else batch, self._taken))
                     made += 1
             if self._is_ended and not self._arrived and not is_complete:
                 is_complete = True
                 if builder.rows and is_padded:
-                    ready.append(_with_mask(builder.take(), batch_size))
+                    ready.append((_with_mask(builder.take(), batch_size), self._taken))
                     made += 1
             granted, is_final = self._report(made, is_complete, is_padded) if is_in_step else (made, is_complete)
             if step < granted and (ready or is_complete):
-                batch = ready.popleft() if ready else empty
+                batch, end = ready.popleft() if ready else (empty, end)
                 if batch is None:
                     raise invalid(f'queue "{self._queue}" got no rows, but other tasks did; feed at least one partition to '
                                    "each task")
                 if empty is None:
                     empty = {name: values * 0 if values.dtype.kind != "O" else values for name, values in batch.items()}
                 step += 1
+                self._give(end)
                 yield batch
                 del batch
                 if self._is_terminated:
@@ -304,10 +361,11 @@ class Feed:
                     for name, values in batch.items():
                         _check_present(name, values)
                     yield batch
+                self._is_all_given = True
                 self._consumed(self._taken)
                 self._settle()
             finally:
-                self.close()
+                self._finish()
 
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -532,6 +590,13 @@ def to_rows(columns: Batch, begin: int, end: int) -> list[Any]:
     """Rows as lists of values, or as single values if there is one column."""
     values = [column[begin:end].tolist() for column in columns.values()]
     return values[0] if len(values) == 1 else [list(row) for row in zip(*values, strict=True)]
+
+
+def _commit(library: Any, handle: ctypes.c_void_p, entries: list[Entry]) -> int:
+    positions = (_abi.tfc_feed_position * len(entries))()
+    for position, entry in zip(positions, entries, strict=True):
+        position.partition, position.partitions, position.rows, position.is_whole = entry
+    return int(library.tfc_feed_consumer_commit(handle, positions, len(entries)))
 
 
 def _event(user: int | None, event: Any) -> None:

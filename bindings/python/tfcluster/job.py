@@ -74,7 +74,8 @@ class Job:
     # ---- data
 
     def feed(self, queue: str = "train", *, task: str | None = None, window: int = 0, partition_rows: int | None = None,
-             producer: str = "0", producers: int = 1, start_timeout: float | None = 600) -> Producer:
+             producer: str = "0", producers: int = 1, replayable: bool = False,
+             start_timeout: float | None = 600) -> Producer:
         """Feeds a queue of the tasks that train, or of one `task` such as "evaluator/0":
 
             with job.feed("train") as feed:
@@ -84,10 +85,14 @@ class Job:
         consumed. `window` is how many bytes may be on their way to each task (16 MiB). Several programs may feed a
         queue: each has a `producer` name of its own, and `producers` is their number. A queue that no task reads within
         `start_timeout` seconds after the job has started to run is a DeadlineError in `put`.
+
+        With `ack="commit"` in the tasks, rows are consumed when a checkpoint has them. A program that begins again, while
+        its tasks resume from a checkpoint, feeds the same sources in the same order and says so with `replayable`: the rows
+        that the checkpoint has are not sent. Without it, such a checkpoint ends the feed with an error.
         """
         from ._producer import Producer
         return Producer(self, queue, task=task, window=window, partition_rows=partition_rows, producer=producer,
-                        producers=producers, start_timeout=start_timeout)
+                        producers=producers, replayable=replayable, start_timeout=start_timeout)
 
     # ---- how a job begins
 
