@@ -331,9 +331,10 @@ TFC_API int tfc_feed_consumer_open(tfc_ctx *ctx, const tfc_feed_consumer_options
 
 /**
  * The next batch. Returns 1 and *ret_batch, which the caller owns and ends with
- * tfc_feed_batch_release; 0 at the end of the queue, when all producers have ended. Thread: the
- * context's. Errors: TFC_EAGAIN (none now; the event READY follows), the code of the END event,
- * TFC_EFORK.
+ * tfc_feed_batch_release; 0 at the end of the queue, when all producers have ended. If this task
+ * got no row, but others did, a batch of no rows comes before the end: its columns are those of the
+ * queue, and it belongs to no partition. Thread: the context's. Errors: TFC_EAGAIN (none now; the
+ * event READY follows), the code of the END event, TFC_EFORK.
  */
 TFC_API int tfc_feed_consumer_next(tfc_feed_consumer *consumer, tfc_feed_batch **ret_batch);
 

@@ -78,6 +78,32 @@ int tfc__feed_batch_new(struct tfc__feed_mapping *mapping, struct tfc__feed_shar
 	return TFC_OK;
 }
 
+tfc_feed_batch *tfc__feed_batch_without_rows(struct tfc__feed_shared_schema *schema)
+{
+	/* what offsets begin with is 0 */
+	static const _Alignas(TFC__FEED_ALIGN) uint8_t empty[TFC__FEED_ALIGN];
+	uint32_t count = schema->schema.field_count;
+	tfc_feed_batch *batch = batch_alloc();
+	if (!batch)
+		return NULL;
+	batch->schema = tfc__feed_shared_schema_keep(schema);
+	batch->layout.nodes = calloc(count, sizeof(*batch->layout.nodes));
+	batch->columns = calloc(count, sizeof(*batch->columns));
+	if (!batch->layout.nodes || !batch->columns) {
+		batch_free(&batch->held);
+		return NULL;
+	}
+	batch->layout.node_count = count;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct tfc__feed_field *field = &schema->schema.fields[i];
+		if (field->type >= TFC_FEED_TYPE_UTF8 && !field->is_fixed_binary)
+			batch->layout.nodes[i].offsets.len = sizeof(int64_t);
+	}
+	batch->block = empty;
+	tfc__feed_layout_columns(&schema->schema, &batch->layout, empty, batch->columns);
+	return batch;
+}
+
 tfc_feed_batch *tfc__feed_batch_end_of(uint64_t partition, uint64_t rows)
 {
 	tfc_feed_batch *batch = batch_alloc();

@@ -19,7 +19,7 @@ struct tfc_feed_batch {
 	struct tfc__feed_held held; /* first: it is what is freed */
 	struct tfc__link link;      /* in a queue of its owner */
 	atomic_uint references;
-	struct tfc__feed_mapping *mapping; /* NULL: the end of a partition */
+	struct tfc__feed_mapping *mapping; /* NULL: it has no rows */
 	struct tfc__feed_shared_schema *schema;
 	struct tfc__feed_layout layout;
 	tfc_feed_column *columns;
@@ -36,6 +36,8 @@ struct tfc_feed_batch {
 int tfc__feed_batch_new(struct tfc__feed_mapping *mapping, struct tfc__feed_shared_schema *schema,
 			struct tfc__feed_layout *layout, uint32_t block, uint64_t at,
 			uint64_t bytes, tfc_error *error, tfc_feed_batch **ret_batch);
+/* No rows, of these columns. NULL: out of memory. */
+tfc_feed_batch *tfc__feed_batch_without_rows(struct tfc__feed_shared_schema *schema);
 /* The end of a partition that has `rows` rows. NULL: out of memory. */
 tfc_feed_batch *tfc__feed_batch_end_of(uint64_t partition, uint64_t rows);
 

@@ -64,7 +64,9 @@ struct tfc_feed_consumer {
 	struct tfc__feed_table parts;
 	struct tfc__map done; /* the numbers of the partitions that are done */
 	struct tfc__feed_positions committed;
-	bool is_committing; /* partitions are done when they are committed */
+	bool is_committing;                     /* partitions are done when they are committed */
+	struct tfc__feed_shared_schema *schema; /* of the rows; NULL: not known before the end */
+	bool has_given_columns;                 /* a batch, of rows or of none */
 	struct tfc__feed_shared_schema *result_schema;
 	struct tfc__timer patience; /* for sources that have died */
 	struct tfc__work notify;
@@ -365,6 +367,16 @@ static void source_grant(struct feed_source *source, const struct tfc__feed_mess
 	consumer_wake(consumer);
 }
 
+static void source_end(struct feed_source *source)
+{
+	tfc_feed_consumer *consumer = source->consumer;
+	source->is_ended = true;
+	if (!consumer->schema)
+		consumer->schema = tfc__feed_shared_schema_keep(
+			tfc__feed_stream_schema(source->stream));
+	consumer_wake(consumer);
+}
+
 static void source_message(void *user, const struct tfc__feed_message *message)
 {
 	struct feed_source *source = user;
@@ -379,8 +391,7 @@ static void source_message(void *user, const struct tfc__feed_message *message)
 		source_grant(source, message);
 		break;
 	case TFC__FEED_END:
-		source->is_ended = true;
-		consumer_wake(source->consumer);
+		source_end(source);
 		break;
 	default: /* of a later version */
 		break;
@@ -634,6 +645,7 @@ void tfc_feed_consumer_close(tfc_feed_consumer *consumer)
 	tfc__feed_table_fini(&consumer->parts);
 	tfc__map_fini(&consumer->done);
 	tfc__feed_positions_fini(&consumer->committed);
+	tfc__feed_shared_schema_release(consumer->schema);
 	tfc__feed_shared_schema_release(consumer->result_schema);
 	free(consumer);
 }
@@ -645,6 +657,18 @@ static int consumer_enter(tfc_feed_consumer *consumer)
 	return consumer ? tfc__ctx_enter(consumer->ctx) : TFC_EINVAL;
 }
 
+/* Of a queue that has ended without rows. As tfc_feed_consumer_next. */
+static int consumer_give_columns(tfc_feed_consumer *consumer, tfc_feed_batch **ret_batch)
+{
+	if (consumer->has_given_columns || consumer->is_terminated || !consumer->schema)
+		return 0;
+	*ret_batch = tfc__feed_batch_without_rows(consumer->schema);
+	if (!*ret_batch)
+		return tfc__fail_nomem(tfc__ctx_error(consumer->ctx), "feed");
+	consumer->has_given_columns = true;
+	return 1;
+}
+
 int tfc_feed_consumer_next(tfc_feed_consumer *consumer, tfc_feed_batch **ret_batch)
 {
 	int code = consumer_enter(consumer);
@@ -654,11 +678,12 @@ int tfc_feed_consumer_next(tfc_feed_consumer *consumer, tfc_feed_batch **ret_bat
 		tfc_feed_batch *batch = tfc__container_of(consumer->ready.next, tfc_feed_batch,
 							  link);
 		tfc__list_remove(&batch->link);
+		consumer->has_given_columns |= !batch->is_last;
 		*ret_batch = batch;
 		return 1;
 	}
 	if (queue_is_ended(consumer))
-		return 0;
+		return consumer_give_columns(consumer, ret_batch);
 	if (consumer->failure.code) {
 		*tfc__ctx_error(consumer->ctx) = consumer->failure;
 		return consumer->failure.code;

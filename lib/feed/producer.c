@@ -86,14 +86,14 @@ static void partition_free(tfc_feed_producer *producer, struct feed_partition *p
 /* Sends END to the consumers to which nothing will be sent any more: every partition has a task. */
 static void send_ends(tfc_feed_producer *producer)
 {
-	struct tfc__feed_message message = {.kind = TFC__FEED_END};
 	for (uint32_t i = 0; i < producer->partitions.count; i++)
 		if (!((struct feed_partition *)producer->partitions.records[i])->task)
 			return;
 	TFC__LIST_EACH (link, &producer->tasks) {
 		struct feed_task *task = tfc__container_of(link, struct feed_task, link);
 		if (task->is_welcome && !task->is_end_sent)
-			task->is_end_sent = tfc__feed_stream_send(task->stream, &message) == TFC_OK;
+			task->is_end_sent = tfc__feed_stream_end(task->stream, producer->schema) ==
+					    TFC_OK;
 	}
 }
 
@@ -305,7 +305,7 @@ static int partition_commit(tfc_feed_producer *producer, struct feed_partition *
 static int task_begin_committed(struct feed_task *task, uint64_t rows, tfc_error *error)
 {
 	if (rows < task->committed_rows)
-		return tfc__fail(error, TFC_ELOST, "feed", 0,
+		return tfc__fail(error, TFC_ESTATE, "feed", 0,
 				 "%s was restored from a checkpoint that has %llu rows of queue "
 				 "\"%s\", but an earlier one had %llu, which are not fed again; "
 				 "restore the newest checkpoint, or feed the job from the start",

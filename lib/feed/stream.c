@@ -240,6 +240,37 @@ static int stream_fail_send(int code, tfc_error *error)
 			 tfc_err_text(code));
 }
 
+static int stream_send_schema(struct tfc__feed_stream *stream,
+			      struct tfc__feed_shared_schema *schema, tfc_error *error)
+{
+	if (stream->schema == schema)
+		return TFC_OK;
+	struct tfc__buf buf = {0};
+	tfc__feed_schema_write(&schema->schema, &buf);
+	struct tfc__feed_message message = {.kind = TFC__FEED_SCHEMA,
+					    .schema = buf.data,
+					    .schema_len = buf.len};
+	int code = buf.is_failed ? TFC_ENOMEM : tfc__feed_stream_send(stream, &message);
+	tfc__buf_fini(&buf);
+	if (code < 0)
+		return stream_fail_send(code, error);
+	tfc__feed_shared_schema_release(stream->schema);
+	stream->schema = tfc__feed_shared_schema_keep(schema);
+	return TFC_OK;
+}
+
+int tfc__feed_stream_end(struct tfc__feed_stream *stream, struct tfc__feed_shared_schema *schema)
+{
+	struct tfc__feed_message message = {.kind = TFC__FEED_END};
+	int code = schema ? stream_send_schema(stream, schema, NULL) : TFC_OK;
+	return code < 0 ? code : tfc__feed_stream_send(stream, &message);
+}
+
+struct tfc__feed_shared_schema *tfc__feed_stream_schema(const struct tfc__feed_stream *stream)
+{
+	return stream->received;
+}
+
 static int stream_prepare(struct tfc__feed_stream *stream, struct tfc__feed_shared_schema *schema,
 			  tfc_error *error)
 {
@@ -255,20 +286,7 @@ static int stream_prepare(struct tfc__feed_stream *stream, struct tfc__feed_shar
 			return stream_fail_send(code, error);
 		}
 	}
-	if (stream->schema == schema)
-		return TFC_OK;
-	struct tfc__buf buf = {0};
-	tfc__feed_schema_write(&schema->schema, &buf);
-	struct tfc__feed_message message = {.kind = TFC__FEED_SCHEMA,
-					    .schema = buf.data,
-					    .schema_len = buf.len};
-	int code = buf.is_failed ? TFC_ENOMEM : tfc__feed_stream_send(stream, &message);
-	tfc__buf_fini(&buf);
-	if (code < 0)
-		return stream_fail_send(code, error);
-	tfc__feed_shared_schema_release(stream->schema);
-	stream->schema = tfc__feed_shared_schema_keep(schema);
-	return TFC_OK;
+	return stream_send_schema(stream, schema, error);
 }
 
 /* How many rows from `begin` on make a batch of about `chunk` bytes. */

@@ -52,6 +52,11 @@ int tfc__feed_stream_send(struct tfc__feed_stream *stream, const struct tfc__fee
 int tfc__feed_stream_put(struct tfc__feed_stream *stream, uint64_t partition, uint64_t offset,
 			 struct tfc__feed_shared_schema *schema, const struct tfc__feed_rows *rows,
 			 uint64_t begin, tfc_error *error, uint64_t *ret_rows);
+/* Sends END, and before it the schema, if it was not sent: a receiver that got no rows then knows
+ * their columns. NULL: there is none. As tfc__feed_socket_send. */
+int tfc__feed_stream_end(struct tfc__feed_stream *stream, struct tfc__feed_shared_schema *schema);
+/* What the other end has sent; NULL: nothing yet. */
+struct tfc__feed_shared_schema *tfc__feed_stream_schema(const struct tfc__feed_stream *stream);
 /* Bytes of this end that are in flight, in blocks that were not released. */
 uint32_t tfc__feed_stream_blocks(const struct tfc__feed_stream *stream);
 /* Whether a put of some rows could succeed now. */

@@ -68,11 +68,11 @@ def train_until_killed(ctx, directory):
 
 class MirroredTest(unittest.TestCase):
 
-    def train(self, uneven):
+    def train(self, uneven, partition_rows=100):
         import json
         with tempfile.TemporaryDirectory(prefix="tfc-feed-") as directory:
             with tfc.run(count_rows, args=[uneven, directory], workers=2, output=False, env=QUIET) as job:
-                with job.feed("train", partition_rows=100) as feed:
+                with job.feed("train", partition_rows=partition_rows) as feed:
                     feed.put({"id": np.arange(ROWS), "x": np.ones((ROWS, 3), np.float32)})
                 job.result(JOB_S)
             results = []
@@ -84,6 +84,12 @@ class MirroredTest(unittest.TestCase):
     def test_with_pad_every_row_is_trained_once(self):
         (steps, counts), (other_steps, other_counts) = self.train("pad")
         self.assertEqual(steps, other_steps)
+        self.assertEqual(counts, [1.0] * ROWS)
+        self.assertEqual(other_counts, counts)
+
+    def test_a_worker_without_rows_takes_part(self):
+        (steps, counts), (other_steps, other_counts) = self.train("pad", partition_rows=ROWS)
+        self.assertEqual((steps, other_steps), (-(-ROWS // 16),) * 2)
         self.assertEqual(counts, [1.0] * ROWS)
         self.assertEqual(other_counts, counts)
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import tfcluster as tfc
 from tfcluster import _abi, _columns
+from tfcluster._positions import Positions
 
 PATIENCE = 60  # seconds until something awaited counts as never coming
 JOB: dict[str, Any] = {"framework": "none", "strategy": "none", "output": False}
@@ -492,6 +493,104 @@ class DeliveryTest(FeedCase):
             with job.feed("train", partition_rows=1000) as feed:
                 feed.put(np.arange(10000))
             self.assertEqual(job.result(PATIENCE), [10, sum(range(10000))])
+
+
+def read_and_commit(ctx, directory, restored, die_after=None):
+    """Reads batches of 4 rows, with positions in place of a checkpoint that has them, and then commits all. A first attempt
+    commits `die_after` batches and is killed; the next one is restored from `restored` without looking at those."""
+    import os
+    import signal
+
+    from tfcluster._positions import Positions
+    from tfcluster.feed import Feed
+
+    class Checkpoints:
+        positions = Positions([] if die_after and ctx.attempt == 1 else restored)
+
+        def add_feed(self, queue, feed):
+            return self.positions.entries()
+
+    checkpoints = Checkpoints()
+    feed = Feed(ctx, checkpoints=checkpoints)
+    ids = []
+    for number, batch in enumerate(feed.batches(4), 1):
+        ids += batch["0"].tolist()
+        if ctx.attempt == 1 and number == die_after:
+            checkpoints.positions.update(feed.positions_after(number))
+            feed.commit(checkpoints.positions.entries())
+            os.kill(os.getpid(), signal.SIGKILL)
+    if directory:
+        checkpoints.positions.update(feed.positions_after(feed._given))
+        feed.commit(checkpoints.positions.entries())
+    return [ids, checkpoints.positions.entries()]
+
+
+class CommitTest(FeedCase):
+    """Without TensorFlow; feed_commit_test.py has real checkpoints."""
+
+    def feed(self, *args, put=np.arange(30), replayable=False, **options):
+        with tfc.run(read_and_commit, args=args, **options, **JOB) as job:
+            with job.feed("train", partition_rows=10, replayable=replayable) as feed:
+                feed.put(put)
+            return job.result(PATIENCE)
+
+    def test_rows_that_a_checkpoint_has_are_not_sent(self):
+        ids, positions = self.feed(self.dir, [(0, 1, 10, True), (1, 1, 4, False)], replayable=True)
+        self.assertEqual(ids, list(range(14, 30)))
+        self.assertEqual(positions, [[0, 3, 10, True]])
+
+    def test_a_checkpoint_that_has_all_of_it(self):
+        self.assertEqual(self.feed(self.dir, [(0, 3, 10, True)], replayable=True), [[], [[0, 3, 10, True]]])
+
+    def test_a_killed_task_goes_on_after_its_checkpoint(self):
+        ids, _ = self.feed(self.dir, [(0, 1, 10, True), (1, 1, 2, False)], 3, restart={"scope": "task"})
+        self.assertEqual(ids, list(range(12, 30)))
+
+    def test_a_checkpoint_of_an_earlier_run(self):
+        for entries, options, message in (
+                ([(0, 1, 10, True)], {}, "the checkpoint of worker/0 has 10 rows of it, but this producer has put 0; a producer"),
+                ([(0, 1, 9, True)], {"replayable": True}, "partition 0 has 10 rows, but a checkpoint has 9 rows of it"),
+                ([(2, 1, 11, False)], {"replayable": True}, "partition 2 has 10 rows, but a checkpoint has 11 rows of it")):
+            with self.subTest(message), self.assertRaisesRegex(tfc.Error, message):
+                self.feed(self.dir, entries, **options)
+
+    def test_a_task_that_falls_back_to_an_earlier_checkpoint(self):
+        with self.assertRaisesRegex(tfc.Error, 'worker/0 was restored from a checkpoint that has 10 rows of queue "train", but '
+                                               "an earlier one had 12, which are not fed again"):
+            self.feed(self.dir, [(0, 1, 10, True)], 3, restart={"scope": "task"})
+
+    def test_rows_that_no_checkpoint_has(self):
+        with self.assertRaisesRegex(tfc.Error, "before a checkpoint had all that was fed; save one after the last batch"):
+            self.feed("", [])
+
+    def test_what_a_task_asks_wrongly(self):
+        def wrong(ctx):
+            texts = []
+            for options in {"ack": "always"}, {"ack": "commit"}:
+                try:
+                    ctx.feed("train", **options)
+                except ValueError as error:
+                    texts.append(str(error))
+            return texts
+        with tfc.run(wrong, **JOB) as job:
+            self.assertEqual(job.result(PATIENCE), [
+                'ack: must be "consume" or "commit", not \'always\'',
+                'ack="commit" writes positions with the checkpoints; call ctx.checkpoints(...) before ctx.feed()'])
+
+
+class PositionsTest(unittest.TestCase):
+
+    def test_any_order_gives_the_same_ranges(self):
+        parts = [(number, 10 if number < 6 else 7) for number in range(9) if number != 4]
+        for seed in range(20):
+            order = np.random.default_rng(seed).permutation(len(parts))
+            positions = Positions()
+            positions.update({4: (3, False)})
+            for at in order:
+                positions.update({parts[at][0]: (parts[at][1], True)})
+                positions.update({parts[at][0]: (2, False)})  # older news
+            self.assertEqual(positions.entries(), [(0, 4, 10, True), (4, 1, 3, False), (5, 1, 10, True), (6, 3, 7, True)])
+            self.assertEqual(Positions(positions.entries()).entries(), positions.entries())
 
 
 class DriverTest(FeedCase):

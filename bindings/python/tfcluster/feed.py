@@ -64,6 +64,7 @@ class Feed:
         self._marks: deque[tuple[int, int, bool, int]] = deque()
         self._kept = _columns.Kept()
         self._taken = 0  # rows of the queue that were handed out
+        self._no_rows: Batch | None = None  # the columns of a queue that has ended without a row for this task
 
     # ---- the library
 
@@ -78,6 +79,7 @@ class Feed:
         self._is_terminated = self._is_all_given = False
         self._marks.clear()
         self._batch_ends.clear()
+        self._no_rows = None
         if self._checkpoints is not None and "ps" in self._task.cluster_spec:
             raise invalid('ack="commit" needs workers that train themselves; under parameter servers, use "consume"')
         committed = self._checkpoints.add_feed(self._queue, self) if self._checkpoints is not None else None
@@ -133,6 +135,9 @@ class Feed:
             if library.tfc_feed_batch_is_last(batch):
                 library.tfc_feed_batch_release(batch)
                 self._arrived.append(_Rows({}, partition, offset, 0, True))
+            elif not rows:
+                self._no_rows = _columns.columns_of(library, batch, self._kept)
+                return self._fetch()
             else:
                 self._arrived.append(_Rows(_columns.columns_of(library, batch, self._kept), partition, offset, rows, False))
         return True
@@ -273,11 +278,11 @@ class Feed:
         is_mirrored = (settings.strategy or "multi_worker_mirrored") in ("multi_worker_mirrored", "auto")
         return self._task.world_size > 1 and is_mirrored and "ps" not in self._task.cluster_spec
 
-    def _steps(self, batch_size: int, uneven: str) -> Iterator[Batch]:
-        """Batches of equal size, as many in each task that trains."""
+    def _steps(self, batch_size: int, uneven: str, empty: Batch) -> Iterator[Batch]:
+        """Batches of equal size, as many in each task that trains; `empty` takes the place of those that are missing."""
         is_in_step, is_padded = self._is_in_step(), uneven == "pad"
         builder, ready, step = _Builder(batch_size), deque[tuple[Batch, int]](), 0  # batches, and `_taken` after them
-        made, is_complete, empty, end = 0, False, None, 0
+        made, is_complete, end = 0, False, 0
         while True:
             while not is_complete and self._is_more(len(ready)):
                 rows = self._arrived.popleft()
@@ -292,11 +297,6 @@ class Feed:
             granted, is_final = self._report(made, is_complete, is_padded) if is_in_step else (made, is_complete)
             if step < granted and (ready or is_complete):
                 batch, end = ready.popleft() if ready else (empty, end)
-                if batch is None:
-                    raise invalid(f'queue "{self._queue}" got no rows, but other tasks did; feed at least one partition to '
-                                   "each task")
-                if empty is None:
-                    empty = {name: values * 0 if values.dtype.kind != "O" else values for name, values in batch.items()}
                 step += 1
                 self._give(end)
                 yield batch
@@ -337,6 +337,7 @@ class Feed:
             raise invalid(f'uneven: must be "pad" or "drop", not {uneven!r}')
         if batch_size < 1:
             raise invalid("batch_size: must be at least 1")
+        import numpy as np
         import tensorflow as tf
 
         self._open(batch_size, self._is_in_step())
@@ -348,6 +349,8 @@ class Feed:
                 raise invalid('a column is named "mask", which is the name of the mask; rename it, or use uneven="drop"')
             signature["mask"] = tf.TensorSpec((batch_size,), tf.float32)
 
+        empty = {name: np.full((batch_size, *spec.shape[1:]), b"" if spec.dtype == tf.string else 0, spec.dtype.as_numpy_dtype)
+                 for name, spec in signature.items()}
         is_read = False
 
         def generate() -> Iterator[Batch]:
@@ -357,7 +360,7 @@ class Feed:
                                "dataset once")
             is_read = True
             try:
-                for batch in self._steps(batch_size, uneven):
+                for batch in self._steps(batch_size, uneven, empty):
                     for name, values in batch.items():
                         _check_present(name, values)
                     yield batch
@@ -372,16 +375,18 @@ class Feed:
         return tf.data.Dataset.from_generator(generate, output_signature=signature).with_options(options)
 
     def _first_columns(self) -> Batch:
-        """The columns of the first rows, which stay to be read."""
+        """The columns of the first rows, which stay to be read, or of those of other tasks."""
         skipped: list[_Rows] = []
         while (rows := self._next_rows()) is not None:
             skipped.append(rows)
             if not rows.is_end:
                 break
         self._arrived.extendleft(reversed(skipped))
-        if rows is None:
+        if rows is not None:
+            return rows.columns
+        if self._no_rows is None:
             raise invalid(f'queue "{self._queue}" has ended without a row')
-        return rows.columns
+        return self._no_rows
 
     # ---- results
 
@@ -480,7 +485,7 @@ def _check_present(name: str, values: Any) -> None:
 def _tf_type(tf: Any, name: str, values: Any) -> Any:
     if values.dtype.kind != "O":
         return tf.as_dtype(values.dtype)
-    if len(values) and isinstance(values[0], (str, bytes)):
+    if not len(values) or isinstance(values[0], (str, bytes)):
         return tf.string
     raise invalid(f'column "{name}" has lists of different lengths, which a dataset of equal batches cannot have; use '
                    "batches()")

@@ -217,10 +217,12 @@ typedef struct tfc_feed_producer_options {
 				   copied */
 	const char *producer;   /* names this one of the producers, as `queue`; a producer that is
 				   restarted with the same name takes its place; NULL: "0"; copied */
-	uint64_t window_bytes;  /* bytes in flight to each task; 0: 64 MiB */
+	uint64_t window_bytes;  /* bytes in flight to each task; 0: 16 MiB */
 	uint64_t chunk_bytes;   /* a batch has about this many bytes; 0: 1 MiB */
 	uint32_t wants_results; /* 1: the consumers return one result for each row */
-	uint32_t reserved;      /* 0 */
+	uint32_t is_replayable; /* 1: a producer that begins again puts the same rows in the same
+				   partitions; those that a checkpoint has are not sent. 0: they end
+				   the feed with TFC_ESTATE */
 } tfc_feed_producer_options;
 
 #define TFC_FEED_PRODUCER_OPTIONS_INIT                                    \
@@ -251,7 +253,8 @@ TFC_API int tfc_feed_producer_open(tfc_gateway *gateway, const char *job,
  * Errors: TFC_EAGAIN (no room; the event READY follows), TFC_EINVAL (the schema is not that of
  * earlier rows, a column does not fit it, or the offset is another one; the text names the column),
  * TFC_ENOTSUP (a type), TFC_ETOOBIG (a row is larger than the window), TFC_ESTATE (after
- * tfc_feed_producer_finish of the partition, tfc_feed_producer_end, or the event END), TFC_ENOMEM,
+ * tfc_feed_producer_finish of the partition, tfc_feed_producer_end, or the event END; a checkpoint
+ * has rows of the partition that this producer has not put, see is_replayable), TFC_ENOMEM,
  * TFC_ENOSPC (no memory for the window), TFC_EFORK.
  */
 TFC_API int tfc_feed_producer_put(tfc_feed_producer *producer, uint64_t partition, uint64_t offset,
@@ -267,7 +270,8 @@ TFC_API int tfc_feed_producer_put_columns(tfc_feed_producer *producer, uint64_t 
 
 /**
  * Ends a partition: it has `rows` rows, all of which were put. The event DONE follows. Thread: the
- * context's. Errors: TFC_EINVAL (another number of rows was put), TFC_ESTATE, TFC_ENOMEM,
+ * context's. Errors: TFC_EINVAL (another number of rows was put, or a checkpoint has another number
+ * of the partition), TFC_ESTATE, TFC_ENOMEM,
  * TFC_EFORK.
  */
 TFC_API int tfc_feed_producer_finish(tfc_feed_producer *producer, uint64_t partition,
@@ -298,7 +302,7 @@ typedef struct tfc_feed_consumer_options {
 	const char *task;       /* TFC_TASK_TYPE, '/', TFC_TASK_INDEX; copied */
 	const char *queue;      /* as tfc_feed_producer_options.queue; copied */
 	uint64_t window_bytes;  /* no producer has more bytes in flight; 0: the producer's choice;
-				   of results: 0: 64 MiB */
+				   of results: 0: 16 MiB */
 	uint32_t rows_multiple; /* producers cut batches at multiples of this many rows where they
 				   can; 0: 1 */
 	/* 1: the steps of all tasks that are fed are granted together, see
@@ -327,9 +331,10 @@ TFC_API int tfc_feed_consumer_open(tfc_ctx *ctx, const tfc_feed_consumer_options
 
 /**
  * The next batch. Returns 1 and *ret_batch, which the caller owns and ends with
- * tfc_feed_batch_release; 0 at the end of the queue, when all producers have ended. Thread: the
- * context's. Errors: TFC_EAGAIN (none now; the event READY follows), the code of the END event,
- * TFC_EFORK.
+ * tfc_feed_batch_release; 0 at the end of the queue, when all producers have ended. If this task
+ * got no row, but others did, a batch of no rows comes before the end: its columns are those of the
+ * queue, and it belongs to no partition. Thread: the context's. Errors: TFC_EAGAIN (none now; the
+ * event READY follows), the code of the END event, TFC_EFORK.
  */
 TFC_API int tfc_feed_consumer_next(tfc_feed_consumer *consumer, tfc_feed_batch **ret_batch);
 
@@ -361,6 +366,28 @@ TFC_API int tfc_feed_consumer_put_result_columns(tfc_feed_consumer *consumer, ui
  * TFC_EFORK.
  */
 TFC_API int tfc_feed_consumer_done(tfc_feed_consumer *consumer, uint64_t partition, uint64_t rows);
+
+/* Rows of which a checkpoint has the effect. */
+typedef struct tfc_feed_position {
+	uint64_t partition;
+	uint64_t partitions; /* how many consecutive partitions, from `partition` on; 1 if the
+				position is not whole */
+	uint64_t rows;       /* the first so many rows of each */
+	uint32_t is_whole;   /* 1: each has `rows` rows in all */
+	uint32_t reserved;   /* 0 */
+} tfc_feed_position;
+
+/**
+ * Reports which rows of the queue are committed: a checkpoint has their effect, and whoever resumes
+ * from it must not be fed them again. Use it in place of tfc_feed_consumer_done: right after
+ * tfc_feed_consumer_open, before the first dispatch, with the positions of the checkpoint that was
+ * restored, and after each checkpoint that was written, with all positions in it, in ascending
+ * order. They may include partitions of other tasks that share the checkpoint. `positions` is
+ * copied. Thread: the context's. Errors: TFC_EINVAL (a position, or their order), TFC_ENOMEM,
+ * TFC_EFORK.
+ */
+TFC_API int tfc_feed_consumer_commit(tfc_feed_consumer *consumer,
+				     const tfc_feed_position *positions, uint32_t count);
 
 /**
  * For tasks that train in step (is_in_step): reports that this task has `steps` steps' worth of
