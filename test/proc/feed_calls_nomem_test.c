@@ -81,6 +81,13 @@ static int report_done(void)
 	return said(queue_ctx, tfc_feed_consumer_done(consumer.feed, 1, 2));
 }
 
+static int report_committed(void)
+{
+	const tfc_feed_position position = {1, 1, 2, 0, 0};
+	SWEPT(tfc_feed_consumer_commit);
+	return said(queue_ctx, tfc_feed_consumer_commit(consumer.feed, &position, 1));
+}
+
 static int export_batch(void)
 {
 	tfc_feed_batch *batch = NULL;
@@ -114,6 +121,7 @@ static void a_consumer_keeps_its_promises(void **state)
 	failing_sweep_leaky(put_results, 2);
 	failing_sweep_leaky(report_steps, 1);
 	failing_sweep_leaky(report_done, 1);
+	failing_sweep_leaky(report_committed, 2);
 	array.release(&array);
 	schema.release(&schema);
 	tfc_feed_batch_release(batch);

@@ -5,7 +5,7 @@ import importlib.util
 import json
 import os
 import pathlib
-import signal
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -57,7 +57,7 @@ def train(ctx, directory):
         strategy.run(replica_step, args=(batch["id"], batch["mask"]))
 
     step = checkpoints.step
-    for step, batch in enumerate(feed.dataset(BATCH), step + 1):
+    for step, batch in enumerate(feed.dataset(BATCH), checkpoints.step + 1):
         train_step(batch)
         if ctx.generation == 1 and step == 8 and ctx.task_index == 1:
             die()
@@ -98,7 +98,8 @@ class CommitTest(unittest.TestCase):
     def test_each_row_is_in_the_checkpoint_once_whoever_is_killed(self):
         cluster = Cluster()
         self.addCleanup(cluster.close)
-        directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        directory = pathlib.Path(tempfile.mkdtemp(prefix="tfc-commit-"))
+        self.addCleanup(shutil.rmtree, directory)
         job = tfc.run(train, args=(str(directory),), workers=2, env=QUIET, gateway=cluster.address("a"), key=cluster.key,
                       placement="spread", restart=8, output=bool(os.environ.get("TFC_TEST_OUTPUT")), python=sys.executable)
         self.addCleanup(job.close)

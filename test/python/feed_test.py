@@ -510,7 +510,7 @@ def read_and_commit(ctx, directory, restored, die_after=None):
         def add_feed(self, queue, feed):
             return self.positions.entries()
 
-    checkpoints = Checkpoints()
+    checkpoints: Any = Checkpoints()
     feed = Feed(ctx, checkpoints=checkpoints)
     ids = []
     for number, batch in enumerate(feed.batches(4), 1):
@@ -528,10 +528,10 @@ def read_and_commit(ctx, directory, restored, die_after=None):
 class CommitTest(FeedCase):
     """Without TensorFlow; feed_commit_test.py has real checkpoints."""
 
-    def feed(self, *args, put=np.arange(30), replayable=False, **options):
+    def feed(self, *args, replayable=False, **options):
         with tfc.run(read_and_commit, args=args, **options, **JOB) as job:
             with job.feed("train", partition_rows=10, replayable=replayable) as feed:
-                feed.put(put)
+                feed.put(np.arange(30))
             return job.result(PATIENCE)
 
     def test_rows_that_a_checkpoint_has_are_not_sent(self):
@@ -548,15 +548,15 @@ class CommitTest(FeedCase):
 
     def test_a_checkpoint_of_an_earlier_run(self):
         for entries, options, message in (
-                ([(0, 1, 10, True)], {}, "the checkpoint of worker/0 has 10 rows of it, but this producer has put 0; a producer"),
+                ([(0, 1, 10, True)], {}, "the checkpoint of worker/0 has 10 rows of it, but this producer has put 0; a"),
                 ([(0, 1, 9, True)], {"replayable": True}, "partition 0 has 10 rows, but a checkpoint has 9 rows of it"),
                 ([(2, 1, 11, False)], {"replayable": True}, "partition 2 has 10 rows, but a checkpoint has 11 rows of it")):
             with self.subTest(message), self.assertRaisesRegex(tfc.Error, message):
                 self.feed(self.dir, entries, **options)
 
     def test_a_task_that_falls_back_to_an_earlier_checkpoint(self):
-        with self.assertRaisesRegex(tfc.Error, 'worker/0 was restored from a checkpoint that has 10 rows of queue "train", but '
-                                               "an earlier one had 12, which are not fed again"):
+        with self.assertRaisesRegex(tfc.Error, 'worker/0 was restored from a checkpoint that has 10 rows of queue "train", '
+                                               "but an earlier one had 12, which are not fed again"):
             self.feed(self.dir, [(0, 1, 10, True)], 3, restart={"scope": "task"})
 
     def test_rows_that_no_checkpoint_has(self):

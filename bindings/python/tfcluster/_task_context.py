@@ -189,7 +189,8 @@ class TaskContext:
         if ack not in ("consume", "commit"):
             raise InvalidError(f'ack: must be "consume" or "commit", not {ack!r}')
         if ack == "commit" and not self._checkpoints:
-            raise InvalidError('ack="commit" writes positions with the checkpoints; call ctx.checkpoints(...) before ctx.feed()')
+            raise InvalidError('ack="commit" writes positions with the checkpoints; call ctx.checkpoints(...) before '
+                               "ctx.feed()")
         return Feed(self, queue, window, self._checkpoints[-1] if ack == "commit" else None)
 
     def report(self, values: Mapping[str, Any], step: int | None = None) -> None:

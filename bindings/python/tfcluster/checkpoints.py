@@ -138,7 +138,7 @@ class Checkpoints:
         for part in parts:
             for queue, positions in part.items():
                 self._committed.setdefault(queue, Positions()).update(positions)
-        self._feed_state.value = json.dumps({queue: positions.entries() for queue, positions in self._committed.items()})
+        self._feed_state.value = json.dumps({queue: known.entries() for queue, known in self._committed.items()})
 
     def _other_tasks(self) -> list[str]:
         """The tasks whose rows are in the checkpoints of this one."""
@@ -157,7 +157,8 @@ class Checkpoints:
         path = self._positions_path(self._context.name)
         self._files.makedirs(self.directory)
         with self._files.GFile(path + ".new", "w") as file:
-            json.dump({"step": step, "positions": {queue: list(positions.items()) for queue, positions in own.items()}}, file)
+            positions = {queue: list(rows.items()) for queue, rows in own.items()}
+            json.dump({"step": step, "positions": positions}, file)
         self._files.rename(path + ".new", path, overwrite=True)
 
     def _await_positions(self, task: str, step: int) -> dict[str, dict[int, tuple[int, bool]]]:
@@ -165,8 +166,8 @@ class Checkpoints:
         deadline, pause = time.monotonic() + _PATIENCE_S, 0.001
         while not self._files.exists(path):
             if time.monotonic() > deadline:
-                raise RuntimeError(f"save({step}): {task} has not saved step {step}; all tasks that train must read the feed and "
-                                   "save the same steps")
+                raise RuntimeError(f"save({step}): {task} has not saved step {step}; all tasks that train must read the "
+                                   "feed and save the same steps")
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
         with self._files.GFile(path) as file:
@@ -184,7 +185,7 @@ class Checkpoints:
 
 def _feed_state(tf: Any) -> Any:
     """A part of a checkpoint that is a string."""
-    class FeedState(tf.train.experimental.PythonState):
+    class FeedState(tf.train.experimental.PythonState):  # type: ignore[misc, unused-ignore]
         value = "{}"
 
         def serialize(self) -> str:

@@ -349,7 +349,7 @@ class Feed:
                 raise invalid('a column is named "mask", which is the name of the mask; rename it, or use uneven="drop"')
             signature["mask"] = tf.TensorSpec((batch_size,), tf.float32)
 
-        empty = {name: np.full((batch_size, *spec.shape[1:]), b"" if spec.dtype == tf.string else 0, spec.dtype.as_numpy_dtype)
+        empty = {name: np.full(tuple(spec.shape), b"" if spec.dtype == tf.string else 0, spec.dtype.as_numpy_dtype)
                  for name, spec in signature.items()}
         is_read = False
 
