@@ -5,7 +5,7 @@
 #   test/run.sh [gcc] [clang] [asan] [tsan] [valgrind]     default: all five
 #
 #   gcc     all tests, real TensorFlow, PyTorch and JAX included; warnings are errors
-#   clang   unit tests and checks; warnings are errors
+#   clang   unit tests; warnings are errors
 #   asan    unit, conformance, sim, worlds, fuzz and proc, with its campaign, under AddressSanitizer
 #           and UndefinedBehaviorSanitizer: library, helper programs, guard and shim
 #   tsan    unit, conformance, sim, fuzz, and of proc the tests whose host has threads, under
@@ -38,12 +38,13 @@ break_run() {
 # A command in the array `under` runs meson.
 under=()
 run_tests() {
-	local dir=$build/$1 name=$2 log=$build/$1/meson-logs/testlog-$2.json
+	local dir=$build/$1 name=$2 log=$build/$1/meson-logs/testlog-$2.json begin=$SECONDS
 	shift 2
 	rm -f "${log%.json}"*.json
 	tfc_say "test $name"
 	tfc_await ${under[@]+"${under[@]}"} meson test -C "$dir" --no-rebuild --logbase "testlog-$name" "$@" \
 		>"$TFC_LOGS/test-$name.log" 2>&1
+	tfc_say "tested $name in $((SECONDS - begin)) s"
 	# Of a run with a wrapper meson names the wrapper, too.
 	[ -s "$log" ] || mv "${log%.json}"-*.json "$log" 2>/dev/null
 	if [ -s "$log" ]; then
@@ -73,7 +74,7 @@ run_gcc() {
 
 run_clang() {
 	CC=clang CXX=clang++ tfc_build "$build/clang" "${strict[@]}" || return
-	run_tests clang clang --suite unit --suite check
+	run_tests clang clang --suite unit
 }
 
 # Guard and shim have no stderr; lib/proc/sanitizer.c says where their reports are. A guard that is
