@@ -100,14 +100,19 @@ static bool field_set_width(struct tfc__feed_field *field)
 	if (field->is_fixed_binary)
 		return field->width <= ELEMENTS_MAX;
 	for (uint32_t i = 0; i < field->dimension_count; i++) {
-		if (field->dimensions[i] > ELEMENTS_MAX ||
-		    elements * field->dimensions[i] > ELEMENTS_MAX)
+		if (__builtin_mul_overflow(elements, field->dimensions[i], &elements) ||
+		    elements > ELEMENTS_MAX)
 			return false;
-		elements *= field->dimensions[i];
 	}
 	field->width = field->type == TFC_FEED_TYPE_BOOL ? elements
 							 : elements * type_bytes(field->type);
 	return true;
+}
+
+static int fail_width(const struct tfc__feed_field *field, tfc_error *error)
+{
+	return tfc__fail(error, TFC_ETOOBIG, "feed", 0,
+			 "a row of column \"%s\" has more than 2^40 values", field->name);
 }
 
 static bool has_offsets(enum tfc_feed_type type)
@@ -240,13 +245,13 @@ static bool read_shape(const struct ArrowSchema *arrow, uint64_t elements,
 	json_t *root = data ? json_loadb(data, (size_t)len, 0, NULL) : NULL;
 	const json_t *shape = json_object_get(root, "shape");
 	size_t count = json_array_size(shape);
-	bool is_fine = json_is_array(shape) && count <= TFC_FEED_DIMENSIONS_MAX &&
+	bool is_fine = count && count <= TFC_FEED_DIMENSIONS_MAX &&
 		       !json_object_get(root, "permutation");
 	for (size_t i = 0; is_fine && i < count; i++) {
-		json_int_t size = json_integer_value(json_array_get(shape, i));
-		is_fine = size >= 0 && size <= (json_int_t)ELEMENTS_MAX;
-		field->dimensions[i] = (uint64_t)size;
-		product *= (uint64_t)size;
+		const json_t *size = json_array_get(shape, i);
+		is_fine = json_is_integer(size) && json_integer_value(size) >= 0;
+		field->dimensions[i] = (uint64_t)json_integer_value(size);
+		is_fine &= !__builtin_mul_overflow(product, field->dimensions[i], &product);
 	}
 	json_decref(root);
 	field->dimension_count = (uint32_t)count;
@@ -265,7 +270,8 @@ static bool import_tensor(const struct ArrowSchema *arrow, struct tfc__feed_fiel
 {
 	uint64_t elements;
 	if (strncmp(arrow->format, "+w:", 3) != 0 || !read_size(arrow->format + 3, &elements) ||
-	    !only_child(arrow) || !read_shape(arrow, elements, field))
+	    !only_child(arrow) || arrow->children[0]->dictionary ||
+	    !read_shape(arrow, elements, field))
 		return false;
 	field->is_tensor = true;
 	field->type = type_of_format(arrow->children[0]->format);
@@ -290,10 +296,10 @@ static bool import_dimensions(const struct ArrowSchema *arrow, struct tfc__feed_
 }
 
 static int import_field(struct tfc__feed_schema *schema, const struct ArrowSchema *arrow,
-			uint32_t depth, tfc_error *error)
+			const char *name, uint32_t depth, tfc_error *error)
 {
 	uint32_t index = schema->field_count;
-	struct tfc__feed_field *field = schema_add(schema, arrow->name ? arrow->name : "", error);
+	struct tfc__feed_field *field = schema_add(schema, name ? name : "", error);
 	if (!field)
 		return error && error->code ? error->code : TFC_ENOMEM;
 	if (depth > TFC__FEED_DEPTH_MAX || !arrow->format || arrow->dictionary)
@@ -302,7 +308,7 @@ static int import_field(struct tfc__feed_schema *schema, const struct ArrowSchem
 		if (!only_child(arrow))
 			return fail_type(field, arrow, error);
 		field->type = TFC_FEED_TYPE_LIST;
-		int code = import_field(schema, arrow->children[0], depth + 1, error);
+		int code = import_field(schema, arrow->children[0], name, depth + 1, error);
 		schema->fields[index].descendants = schema->field_count - index - 1;
 		return code;
 	}
@@ -317,7 +323,7 @@ static int import_field(struct tfc__feed_schema *schema, const struct ArrowSchem
 	} else if (!import_dimensions(arrow, field)) {
 		return fail_type(field, arrow, error);
 	}
-	return field_set_width(field) ? TFC_OK : fail_type(field, arrow, error);
+	return field_set_width(field) ? TFC_OK : fail_width(field, error);
 }
 
 int tfc__feed_schema_import(const struct ArrowSchema *arrow, tfc_error *error,
@@ -326,7 +332,8 @@ int tfc__feed_schema_import(const struct ArrowSchema *arrow, tfc_error *error,
 	struct tfc__feed_schema schema = {0};
 	tfc_error own = TFC_ERROR_INIT;
 	error = error ? error : &own;
-	if (!arrow || !arrow->release || !arrow->format || strcmp(arrow->format, "+s") != 0)
+	if (!arrow || !arrow->release || !arrow->format || strcmp(arrow->format, "+s") != 0 ||
+	    arrow->n_children < 0)
 		return tfc__fail(
 			error, TFC_EINVAL, "feed", 0,
 			"the Arrow schema is not a struct with a field for each column, or "
@@ -334,7 +341,8 @@ int tfc__feed_schema_import(const struct ArrowSchema *arrow, tfc_error *error,
 	int code = TFC_OK;
 	for (int64_t i = 0; i < arrow->n_children && code == TFC_OK; i++)
 		code = arrow->children && arrow->children[i]
-			       ? import_field(&schema, arrow->children[i], 1, error)
+			       ? import_field(&schema, arrow->children[i], arrow->children[i]->name,
+					      1, error)
 			       : tfc__fail(error, TFC_EINVAL, "feed", 0,
 					   "the Arrow schema lacks column %lld", (long long)i);
 	schema.column_count = (uint32_t)arrow->n_children;
@@ -350,10 +358,10 @@ int tfc__feed_schema_import(const struct ArrowSchema *arrow, tfc_error *error,
 /* ---- from plain columns */
 
 static int add_column(struct tfc__feed_schema *schema, const tfc_feed_column *column,
-		      uint32_t depth, tfc_error *error)
+		      const char *name, uint32_t depth, tfc_error *error)
 {
 	uint32_t index = schema->field_count;
-	struct tfc__feed_field *field = schema_add(schema, column->name ? column->name : "", error);
+	struct tfc__feed_field *field = schema_add(schema, name ? name : "", error);
 	if (!field)
 		return error->code ? error->code : TFC_ENOMEM;
 	field->type = column->type;
@@ -364,23 +372,26 @@ static int add_column(struct tfc__feed_schema *schema, const tfc_feed_column *co
 			"column \"%s\" has the type %u, which is not in enum tfc_feed_type",
 			field->name, column->type);
 	if (column->dimension_count > TFC_FEED_DIMENSIONS_MAX ||
-	    (column->dimension_count && has_offsets(field->type)) || depth > TFC__FEED_DEPTH_MAX)
+	    (column->dimension_count && has_offsets(field->type)))
 		return tfc__fail(
 			error, TFC_EINVAL, "feed", 0,
 			"column \"%s\" has %u dimensions; at most %d are possible, and none "
 			"for text, bytes and lists",
 			field->name, column->dimension_count, TFC_FEED_DIMENSIONS_MAX);
+	if (depth > TFC__FEED_DEPTH_MAX)
+		return tfc__fail(error, TFC_EINVAL, "feed", 0,
+				 "column \"%s\" has lists in lists more than %d deep", field->name,
+				 TFC__FEED_DEPTH_MAX);
 	memcpy(field->dimensions, column->dimensions,
 	       column->dimension_count * sizeof(field->dimensions[0]));
 	if (!field_set_width(field))
-		return tfc__fail(error, TFC_ETOOBIG, "feed", 0,
-				 "a row of column \"%s\" has more than 2^40 values", field->name);
+		return fail_width(field, error);
 	if (column->type != TFC_FEED_TYPE_LIST)
 		return TFC_OK;
 	if (!column->items)
 		return tfc__fail(error, TFC_EINVAL, "feed", 0, "column \"%s\": items is NULL",
 				 field->name);
-	int code = add_column(schema, column->items, depth + 1, error);
+	int code = add_column(schema, column->items, name, depth + 1, error);
 	schema->fields[index].descendants = schema->field_count - index - 1;
 	return code;
 }
@@ -393,7 +404,7 @@ int tfc__feed_schema_from_columns(const tfc_feed_column *columns, uint32_t colum
 	int code = TFC_OK;
 	error = error ? error : &own;
 	for (uint32_t i = 0; i < column_count && code == TFC_OK; i++)
-		code = add_column(&schema, &columns[i], 1, error);
+		code = add_column(&schema, &columns[i], columns[i].name, 1, error);
 	if (code == TFC_OK)
 		code = check_names(&schema, error);
 	if (code < 0)
@@ -531,45 +542,64 @@ static const char *const type_names[] = {
 	[TFC_FEED_TYPE_BINARY] = "binary",     [TFC_FEED_TYPE_LIST] = "list",
 };
 
-static void describe_field(const struct tfc__feed_field *field, char *text, size_t size)
+/* A column of a schema that was checked: a list has its items behind it. */
+static void describe_column(const struct tfc__feed_field *field, char *text, size_t size)
 {
-	int len = snprintf(text, size, "%s", type_names[field->type]);
-	for (uint32_t i = 0; i < field->dimension_count && (size_t)len < size; i++)
-		len += snprintf(text + len, size - (size_t)len, "%s%llu%s", i ? ", " : "[",
-				(unsigned long long)field->dimensions[i],
-				i + 1 == field->dimension_count ? "]" : "");
+	size_t len = 0;
+	for (; field->type == TFC_FEED_TYPE_LIST; field++)
+		len += (size_t)snprintf(text + len, size - len, "list of ");
+	len += (size_t)snprintf(text + len, size - len, "%s", type_names[field->type]);
+	for (uint32_t i = 0; i < field->dimension_count; i++)
+		len += (size_t)snprintf(text + len, size - len, "%s%llu%s", i ? ", " : "[",
+					(unsigned long long)field->dimensions[i],
+					i + 1 == field->dimension_count ? "]" : "");
 	if (field->is_fixed_binary)
-		snprintf(text + len, size - (size_t)len, " of %llu bytes",
+		snprintf(text + len, size - len, " of %llu bytes",
 			 (unsigned long long)field->width);
+}
+
+static bool fields_are_equal(const struct tfc__feed_field *a, const struct tfc__feed_field *b)
+{
+	return a->type == b->type && a->is_fixed_binary == b->is_fixed_binary &&
+	       a->width == b->width && a->dimension_count == b->dimension_count &&
+	       a->descendants == b->descendants &&
+	       !memcmp(a->dimensions, b->dimensions, sizeof(a->dimensions));
+}
+
+/* Both begin at the same field: all columns before are equal. */
+static int compare_column(const struct tfc__feed_field *was, const struct tfc__feed_field *is,
+			  tfc_error *error)
+{
+	/* 8 lists, and 8 dimensions of 13 digits */
+	char was_text[256], is_text[256];
+	bool is_equal = true;
+	if (strcmp(was->name, is->name) != 0)
+		return tfc__fail(error, TFC_EINVAL, "feed", 0,
+				 "the rows have a column \"%s\" where those before had \"%s\"",
+				 is->name, was->name);
+	for (uint32_t i = 0; is_equal && i <= was->descendants; i++)
+		is_equal = fields_are_equal(&was[i], &is[i]);
+	if (is_equal)
+		return TFC_OK;
+	describe_column(was, was_text, sizeof(was_text));
+	describe_column(is, is_text, sizeof(is_text));
+	return tfc__fail(error, TFC_EINVAL, "feed", 0,
+			 "column \"%s\" is %s, but in the rows before it was %s", was->name,
+			 is_text, was_text);
 }
 
 int tfc__feed_schema_compare(const struct tfc__feed_schema *expected,
 			     const struct tfc__feed_schema *actual, tfc_error *error)
 {
+	int code = TFC_OK;
 	if (expected->column_count != actual->column_count)
 		return tfc__fail(error, TFC_EINVAL, "feed", 0,
 				 "the rows have %u columns, but those before had %u",
 				 actual->column_count, expected->column_count);
-	for (uint32_t i = 0; i < expected->field_count && i < actual->field_count; i++) {
-		const struct tfc__feed_field *a = &expected->fields[i], *b = &actual->fields[i];
-		char was[160], is[160];
-		if (strcmp(a->name, b->name) != 0)
-			return tfc__fail(
-				error, TFC_EINVAL, "feed", 0,
-				"the rows have a column \"%s\" where those before had \"%s\"",
-				b->name, a->name);
-		if (a->type == b->type && a->is_fixed_binary == b->is_fixed_binary &&
-		    a->width == b->width && a->dimension_count == b->dimension_count &&
-		    a->descendants == b->descendants &&
-		    !memcmp(a->dimensions, b->dimensions, sizeof(a->dimensions)))
-			continue;
-		describe_field(a, was, sizeof(was));
-		describe_field(b, is, sizeof(is));
-		return tfc__fail(error, TFC_EINVAL, "feed", 0,
-				 "column \"%s\" is %s, but in the rows before it was %s", a->name,
-				 is, was);
-	}
-	return TFC_OK;
+	for (uint32_t i = 0; i < expected->field_count && code == TFC_OK;
+	     i += 1 + expected->fields[i].descendants)
+		code = compare_column(&expected->fields[i], &actual->fields[i], error);
+	return code;
 }
 
 int tfc__feed_schema_share(struct tfc__feed_shared_schema **shared, struct tfc__feed_schema *schema,

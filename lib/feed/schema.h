@@ -18,7 +18,7 @@
 
 /* A column, or the items of a list. */
 struct tfc__feed_field {
-	char *name;
+	char *name; /* of the column, also of items below it */
 	enum tfc_feed_type type;
 	uint32_t dimension_count; /* of a type of fixed width */
 	uint64_t dimensions[TFC_FEED_DIMENSIONS_MAX];
