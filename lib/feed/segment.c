@@ -69,10 +69,10 @@ bool tfc__feed_segment_acquire(struct tfc__feed_segment *segment, uint64_t bytes
 			       uint32_t *ret_block)
 {
 	uint32_t index = 0, block = segment->next_free;
+	if (block == TFC__FEED_BLOCKS_MAX || bytes > segment->size)
+		return false;
 	bytes = (bytes + TFC__FEED_ALIGN - 1) / TFC__FEED_ALIGN * TFC__FEED_ALIGN;
 	bytes = bytes ? bytes : TFC__FEED_ALIGN;
-	if (block == TFC__FEED_BLOCKS_MAX)
-		return false;
 	while (index < segment->extent_count && segment->extents[index].bytes < bytes)
 		index++;
 	if (index == segment->extent_count)
