@@ -8,9 +8,10 @@
  * Batches come and go through the Arrow C Data Interface (its specification is at
  * https://arrow.apache.org/docs/format/CDataInterface.html), or as plain buffers. No Arrow library
  * is needed. Supported column types, with their Arrow formats: bool (b), int8 to int64 (c s i l),
- * uint8 to uint64 (C S I L), float16, float32 and float64 (e f g), utf8 (u U), binary (z Z, and w:N
- * of fixed size), lists (+l +L) and fixed-size lists (+w:N) of these, and the extension types
- * "arrow.fixed_shape_tensor" and "tfcluster.bfloat16" (over w:2). Each may have a validity bitmap.
+ * uint8 to uint64 (C S I L), float16, float32 and float64 (e f g), utf8 (u U vu), binary (z Z vz,
+ * and w:N of fixed size), lists (+l +L) and fixed-size lists (+w:N) of these, and the extension
+ * types "arrow.fixed_shape_tensor" and "tfcluster.bfloat16" (over w:2). Each may have a validity
+ * bitmap.
  *
  * Rows belong to partitions, which the producer numbers. A row's position is its partition and its
  * offset, the number of rows before it in the partition. All rows of a partition go to one task, in

@@ -6,6 +6,7 @@
 #include "base/fail.h"
 
 #define BYTES_MAX (UINT64_C(1) << 48)
+#define VIEW_INLINE 12 /* bytes */
 
 static uint64_t align_up(uint64_t bytes)
 {
@@ -19,6 +20,19 @@ static uint64_t bits_to_bytes(uint64_t bits)
 
 /* ---- where the rows of a field are in the caller's memory */
 
+/* A text of Arrow's formats vu and vz. */
+struct arrow_view {
+	int32_t length;
+	union {
+		uint8_t bytes[VIEW_INLINE]; /* up to that length */
+		struct {
+			uint8_t prefix[4];
+			int32_t buffer;
+			int32_t offset;
+		} place;
+	};
+};
+
 struct field_source {
 	const uint8_t *validity; /* NULL: no nulls */
 	uint64_t validity_first; /* the bit of row 0 */
@@ -28,7 +42,8 @@ struct field_source {
 	uint64_t offsets_first;
 	bool has_small_offsets;         /* 32 bits wide */
 	bool has_byte_bools;            /* a byte each */
-	const struct ArrowArray *array; /* of a list */
+	const struct arrow_view *views; /* of text and bytes, in place of offsets and values */
+	const struct ArrowArray *array; /* of a list or of views */
 	const tfc_feed_column *column;
 };
 
@@ -40,18 +55,54 @@ static uint64_t source_offset(const struct field_source *source, uint64_t row)
 	return (uint64_t)((const int64_t *)source->offsets)[row];
 }
 
+/* The bytes of a text of views. A null may have any view. */
+static uint64_t view_bytes(const struct field_source *source, uint64_t row)
+{
+	uint64_t bit = source->validity_first + row;
+	if (source->validity && !(source->validity[bit / 8] >> bit % 8 & 1))
+		return 0;
+	return (uint64_t)source->views[row].length;
+}
+
+static const uint8_t *view_data(const struct field_source *source, uint64_t row)
+{
+	const struct arrow_view *view = &source->views[row];
+	if (view->length <= VIEW_INLINE)
+		return view->bytes;
+	return (const uint8_t *)source->array->buffers[2 + view->place.buffer] + view->place.offset;
+}
+
+/* ---- Arrow has the kind of offsets in the schema, which is not kept: it follows from the
+ * buffers' owner */
+
+static bool schema_has_small_offsets(const struct ArrowSchema *schema)
+{
+	return !strcmp(schema->format, "u") || !strcmp(schema->format, "z") ||
+	       !strcmp(schema->format, "+l");
+}
+
+static bool schema_has_views(const struct ArrowSchema *schema)
+{
+	return schema->format[0] == 'v';
+}
+
 /* The rows of `array` begin at its own offset plus `first`. */
 static struct field_source source_of_array(const struct tfc__feed_field *field,
-					   const struct ArrowArray *array, uint64_t first,
-					   bool has_small_offsets)
+					   const struct ArrowSchema *schema,
+					   const struct ArrowArray *array, uint64_t first)
 {
 	first += (uint64_t)array->offset;
 	struct field_source source = {
 		.validity = array->null_count ? array->buffers[0] : NULL,
 		.validity_first = first,
-		.has_small_offsets = has_small_offsets,
+		.has_small_offsets = schema_has_small_offsets(schema),
 		.array = array,
 	};
+	if (schema_has_views(schema)) {
+		const struct arrow_view *views = array->buffers[1];
+		source.views = views ? views + first : NULL;
+		return source;
+	}
 	if (!field->width && !field->is_fixed_binary && field->type >= TFC_FEED_TYPE_UTF8) {
 		source.offsets = array->buffers[1];
 		source.offsets_first = first;
@@ -81,15 +132,6 @@ static struct field_source source_of_column(const tfc_feed_column *column)
 		.has_byte_bools = column->type == TFC_FEED_TYPE_BOOL,
 		.column = column,
 	};
-}
-
-/* ---- Arrow has the width of offsets in the schema, which is not kept: it follows from the
- * buffers' owner */
-
-static bool schema_has_small_offsets(const struct ArrowSchema *schema)
-{
-	return schema && (!strcmp(schema->format, "u") || !strcmp(schema->format, "z") ||
-			  !strcmp(schema->format, "+l"));
 }
 
 /* The number of elements of a row. */
@@ -213,6 +255,27 @@ static void walk_offsets(struct walk *walk, struct tfc__feed_node *node,
 		to[i] = (int64_t)(source_offset(source, first + i) - base);
 }
 
+static void walk_views(struct walk *walk, struct tfc__feed_node *node,
+		       const struct field_source *source, uint64_t first, uint64_t count)
+{
+	uint64_t bytes = 0;
+	for (uint64_t i = 0; i < count; i++)
+		bytes += view_bytes(source, first + i);
+	node->offsets = walk_place(walk, (count + 1) * sizeof(int64_t));
+	node->values = walk_place(walk, bytes);
+	if (!walk->block)
+		return;
+	int64_t *to = (int64_t *)(void *)(walk->block + node->offsets.at);
+	uint8_t *values = walk->block + node->values.at;
+	to[0] = 0;
+	for (uint64_t i = 0; i < count; i++) {
+		bytes = view_bytes(source, first + i);
+		if (bytes)
+			memcpy(values + to[i], view_data(source, first + i), bytes);
+		to[i + 1] = to[i] + (int64_t)bytes;
+	}
+}
+
 static void walk_field(struct walk *walk, uint32_t index, const struct ArrowSchema *arrow,
 		       const struct field_source *source, uint64_t first, uint64_t count)
 {
@@ -225,15 +288,19 @@ static void walk_field(struct walk *walk, uint32_t index, const struct ArrowSche
 		walk_fixed(walk, node, field, source, first, count);
 		return;
 	}
+	if (source->views) {
+		walk_views(walk, node, source, first, count);
+		return;
+	}
 	uint64_t from = count ? source_offset(source, first) : 0;
 	uint64_t until = count ? source_offset(source, first + count) : 0;
 	walk_offsets(walk, node, source, first, count);
 	if (field->type == TFC_FEED_TYPE_LIST) {
 		const struct ArrowSchema *child = arrow ? arrow->children[0] : NULL;
-		struct field_source items =
-			source->array ? source_of_array(field + 1, source->array->children[0], 0,
-							schema_has_small_offsets(child))
-				      : source_of_column(source->column->items);
+		struct field_source items = source->array
+						    ? source_of_array(field + 1, child,
+								      source->array->children[0], 0)
+						    : source_of_column(source->column->items);
 		walk_field(walk, index + 1, child, &items, from, until - from);
 		return;
 	}
@@ -251,10 +318,9 @@ static void walk_rows(struct walk *walk, const struct tfc__feed_rows *rows, uint
 		const struct ArrowSchema *arrow = rows->array ? rows->schema->children[column]
 							      : NULL;
 		struct field_source source =
-			rows->array ? source_of_array(&walk->schema->fields[i],
+			rows->array ? source_of_array(&walk->schema->fields[i], arrow,
 						      rows->array->children[column],
-						      (uint64_t)rows->array->offset,
-						      schema_has_small_offsets(arrow))
+						      (uint64_t)rows->array->offset)
 				    : source_of_column(&rows->columns[column]);
 		walk_field(walk, i, arrow, &source, begin, count);
 	}
@@ -398,6 +464,37 @@ static int check_dimensions(const struct tfc__feed_field *field, const struct Ar
 	return TFC_OK;
 }
 
+/* Whether the views of rows [first, first + count) are within their buffers, the last of which has
+ * the lengths of the others. */
+static bool views_are_fine(const struct field_source *source, uint64_t first, uint64_t count)
+{
+	const struct ArrowArray *array = source->array;
+	int64_t buffers = array->n_buffers - 3;
+	const int64_t *lengths = array->buffers[array->n_buffers - 1];
+	for (uint64_t i = first; i < first + count; i++) {
+		const struct arrow_view *view = &source->views[i];
+		if (!view_bytes(source, i) || (view->length > 0 && view->length <= VIEW_INLINE))
+			continue;
+		if (view->length < 0 || view->place.buffer < 0 || view->place.buffer >= buffers ||
+		    !lengths || !array->buffers[2 + view->place.buffer] || view->place.offset < 0 ||
+		    view->place.offset > lengths[view->place.buffer] - view->length)
+			return false;
+	}
+	return true;
+}
+
+static int check_views(const struct tfc__feed_field *field, const struct ArrowSchema *arrow,
+		       const struct ArrowArray *array, uint64_t first, uint64_t count,
+		       tfc_error *error)
+{
+	struct field_source source = source_of_array(field, arrow, array, 0);
+	if (count && !source.views)
+		return fail_column(field, "it has no values", error);
+	return views_are_fine(&source, first, count)
+		       ? TFC_OK
+		       : fail_column(field, "a text is not within its buffers", error);
+}
+
 /* Rows [first, first + count) are used, behind the array's own offset. */
 static int check_array(const struct tfc__feed_schema *schema, uint32_t index,
 		       const struct ArrowSchema *arrow, const struct ArrowArray *array,
@@ -407,7 +504,9 @@ static int check_array(const struct tfc__feed_schema *schema, uint32_t index,
 	uint64_t rows = first + count, end;
 	if (!array || array->length < 0 || array->offset < 0 || (uint64_t)array->length < rows)
 		return fail_column(field, "it has fewer rows than the others", error);
-	if (array->n_buffers != buffers_of(field) || !array->buffers || array->dictionary)
+	bool fits = schema_has_views(arrow) ? array->n_buffers >= 3
+					    : array->n_buffers == buffers_of(field);
+	if (!fits || !array->buffers || array->dictionary)
 		return fail_column(field, "its array does not fit its Arrow format", error);
 	if (array->null_count > 0 && !array->buffers[0])
 		return fail_column(field, "it has nulls, but no validity bitmap", error);
@@ -417,8 +516,9 @@ static int check_array(const struct tfc__feed_schema *schema, uint32_t index,
 		return rows && field->width && !array->buffers[1]
 			       ? fail_column(field, "it has no values", error)
 			       : TFC_OK;
-	struct field_source source = source_of_array(field, array, 0,
-						     schema_has_small_offsets(arrow));
+	if (schema_has_views(arrow))
+		return check_views(field, arrow, array, first, count, error);
+	struct field_source source = source_of_array(field, arrow, array, 0);
 	int code = check_offsets(field, &source, first, count, &end, error);
 	if (code < 0)
 		return code;

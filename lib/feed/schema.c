@@ -68,7 +68,10 @@ static enum tfc_feed_type type_of_format(const char *format)
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
 		if (format[0] == formats[i].format && !format[1])
 			return formats[i].type;
-	return 0;
+	/* texts and bytes that are behind pointers in the sender's memory */
+	return !strcmp(format, "vu")   ? TFC_FEED_TYPE_UTF8
+	       : !strcmp(format, "vz") ? TFC_FEED_TYPE_BINARY
+				       : 0;
 }
 
 static const char *format_of_type(enum tfc_feed_type type)

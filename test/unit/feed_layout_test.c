@@ -175,6 +175,144 @@ static void sliced_arrays(void **state)
 	copied_fini(&copied);
 }
 
+/* As Arrow has it, for vu and vz: up to 12 bytes are in the view itself. */
+struct view {
+	int32_t length;
+	union {
+		char bytes[12];
+		struct {
+			char prefix[4];
+			int32_t buffer;
+			int32_t offset;
+		} place;
+	};
+};
+
+static const struct view views[] = {
+	{9, {.bytes = "not a row"}},
+	{3, {.bytes = "abc"}},
+	{13, {.place = {"well", 0, 2}}},
+	{-5, {.place = {"null", 77, -1}}}, /* a null has any view */
+	{0, {.bytes = ""}},
+	{12, {.bytes = {'t', 'w', 'e', 'l', 'v', 'e', ' ', 'b', 'y', 't', 'e', 's'}}},
+	{14, {.place = {"the ", 1, 0}}},
+};
+static const int64_t view_lengths[] = {16, 14};
+
+/* Views of rows [begin, begin + count) of a struct whose offset is 1. `in` is "vu", or a list of
+ * it. */
+static int copy_views(struct copied *copied, const struct view *list, bool in_list, uint64_t begin,
+		      uint64_t count, tfc_error *error)
+{
+	static const uint8_t validity[] = {0x77};
+	static const int32_t offsets[] = {0, 0, 1, 4, 4, 6, 7};
+	const void *buffers[] = {validity, list, "..well, 13 bytes", "the other one.",
+				 view_lengths};
+	const void *list_buffers[] = {NULL, offsets};
+	struct ArrowSchema leaf = {.format = "vu", .name = "x", .flags = ARROW_FLAG_NULLABLE};
+	struct ArrowSchema *leaves[] = {&leaf};
+	struct ArrowSchema outer = {.format = "+l",
+				    .name = "x",
+				    .n_children = 1,
+				    .children = leaves};
+	struct ArrowSchema *columns[] = {in_list ? &outer : &leaf};
+	struct ArrowSchema schema = {.format = "+s",
+				     .name = "",
+				     .n_children = 1,
+				     .children = columns};
+	struct ArrowArray texts = {.length = 7,
+				   .null_count = 1,
+				   .n_buffers = 5,
+				   .buffers = buffers};
+	struct ArrowArray *items[] = {&texts};
+	struct ArrowArray lists = {.length = 6,
+				   .n_buffers = 2,
+				   .buffers = list_buffers,
+				   .n_children = 1,
+				   .children = items};
+	struct ArrowArray *children[] = {in_list ? &lists : &texts};
+	struct ArrowArray array = {.length = in_list ? 5 : 6,
+				   .offset = 1,
+				   .n_buffers = 1,
+				   .buffers = list_buffers,
+				   .n_children = 1,
+				   .children = children};
+	schema.release = leaf.release = outer.release = (void (*)(struct ArrowSchema *))abort;
+	const struct tfc__feed_rows rows = {.schema = &schema,
+					    .array = &array,
+					    .rows = (uint64_t)array.length};
+	assert_int_equal(tfc__feed_schema_import(&schema, error, &copied->schema), TFC_OK);
+	int code = tfc__feed_rows_check(&copied->schema, &rows, begin, error);
+	if (code == TFC_OK)
+		copy_rows(copied, &rows, begin, count);
+	return code;
+}
+
+static void expect_texts(const tfc_feed_column *column, const char *const *texts, uint64_t count)
+{
+	assert_int_equal(column->offsets[0], 0);
+	for (uint64_t i = 0; i < count; i++) {
+		size_t len = (size_t)(column->offsets[i + 1] - column->offsets[i]);
+		bool is_null = column->validity && !(column->validity[i / 8] >> i % 8 & 1);
+		assert_int_equal(is_null, !texts[i]);
+		assert_int_equal(len, texts[i] ? strlen(texts[i]) : 0);
+		if (len)
+			assert_memory_equal((const char *)column->values + column->offsets[i],
+					    texts[i], len);
+	}
+}
+
+static void views_of_text(void **state)
+{
+	static const char *const texts[] = {"abc", "well, 13 byte", NULL,
+					    "",    "twelve bytes",  "the other one."};
+	tfc_error error = TFC_ERROR_INIT;
+	for (uint64_t begin = 0; begin <= 6; begin++)
+		for (uint64_t count = 0; begin + count <= 6; count++) {
+			struct copied copied = {0};
+			assert_int_equal(copy_views(&copied, views, false, begin, count, &error),
+					 TFC_OK);
+			assert_int_equal(copied.columns[0].type, TFC_FEED_TYPE_UTF8);
+			expect_texts(&copied.columns[0], texts + begin, count);
+			copied_fini(&copied);
+		}
+	/* lists [abc, well, null], [], ["", twelve], [the other] */
+	struct copied copied = {0};
+	assert_int_equal(copy_views(&copied, views, true, 1, 3, &error), TFC_OK);
+	static const int64_t offsets[] = {0, 3, 3, 5};
+	assert_memory_equal(copied.columns[0].offsets, offsets, sizeof(offsets));
+	assert_int_equal(copied.columns[0].item_count, 5);
+	expect_texts(copied.columns[0].items, texts, 5);
+	copied_fini(&copied);
+}
+
+static void views_outside_of_their_buffers_are_refused(void **state)
+{
+	static const struct view bad[] = {
+		{-1, {.bytes = ""}},
+		{15, {.place = {"well", 0, 2}}},
+		{13, {.place = {"well", 0, -1}}},
+		{13, {.place = {"well", 0, INT32_MAX}}},
+		{13, {.place = {"well", 2, 0}}},
+		{13, {.place = {"well", -1, 0}}},
+		{INT32_MAX, {.place = {"well", 1, 1}}},
+	};
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct view list[sizeof(views) / sizeof(views[0])];
+		struct copied copied = {0};
+		tfc_error error = TFC_ERROR_INIT;
+		memcpy(list, views, sizeof(views));
+		list[4] = bad[i];
+		assert_int_equal(copy_views(&copied, list, false, 0, 6, &error), TFC_EINVAL);
+		assert_string_equal(error.text, "column \"x\": a text is not within its buffers");
+		copied_fini(&copied);
+		/* rows that were put before are not looked at again */
+		copied = (struct copied){0};
+		assert_int_equal(copy_views(&copied, list, false, 4, 2, &error), TFC_OK);
+		copied_fini(&copied);
+	}
+}
+
 /* Each change of a good layout is refused. */
 static void hostile_layouts(void **state)
 {
@@ -246,6 +384,8 @@ int main(void)
 		cmocka_unit_test(bits_at_odd_places),
 		cmocka_unit_test(lists_of_text),
 		cmocka_unit_test(sliced_arrays),
+		cmocka_unit_test(views_of_text),
+		cmocka_unit_test(views_outside_of_their_buffers_are_refused),
 		cmocka_unit_test(hostile_layouts),
 		cmocka_unit_test(rows_from_begin_on_are_checked),
 	};
