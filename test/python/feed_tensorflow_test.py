@@ -115,6 +115,8 @@ class MirroredTest(unittest.TestCase):
 class DatasetTest(unittest.TestCase):
 
     def test_elements_have_the_types_of_their_columns(self):
+        import tensorflow as tf
+
         def describe(ctx):
             dataset = ctx.feed("train").dataset(2)
             batches = [{name: values.numpy().tolist() for name, values in batch.items()} for batch in dataset]
@@ -129,10 +131,13 @@ class DatasetTest(unittest.TestCase):
                     "batches": batches, "second": second}
         with tfc.run(describe, strategy="none", output=False, env=QUIET) as job:
             with job.feed() as feed:
-                feed.put({"x": np.arange(6, dtype=np.float32).reshape(3, 2), "text": ["a", "b", "c"]})
+                feed.put({"x": np.arange(6, dtype=np.float32).reshape(3, 2), "text": ["a", "b", "c"],
+                          "half": np.array([0.5, 1.5, 2.5], tf.bfloat16.as_numpy_dtype)})
             result = job.result(JOB_S)
-        self.assertEqual(result["spec"], {"x": ["float32", [2, 2]], "text": ["string", [2]], "mask": ["float32", [2]]})
-        self.assertEqual(result["batches"][0], {"x": [[0, 1], [2, 3]], "text": ["a", "b"], "mask": [1, 1]})
+        self.assertEqual(result["spec"], {"x": ["float32", [2, 2]], "text": ["string", [2]], "half": ["bfloat16", [2]],
+                                          "mask": ["float32", [2]]})
+        self.assertEqual(result["batches"][0],
+                         {"x": [[0, 1], [2, 3]], "text": ["a", "b"], "half": [0.5, 1.5], "mask": [1, 1]})
         self.assertEqual(result["batches"][1]["mask"], [1, 0])
         self.assertEqual((result["batches"][1]["x"][0], result["batches"][1]["text"][0]), ([4, 5], "c"))
         self.assertIn("was read already", result["second"])

@@ -21,9 +21,10 @@ PATIENCE = 60  # seconds until something awaited counts as never coming
 JOB: dict[str, Any] = {"framework": "none", "strategy": "none", "output": False}
 
 try:
+    import ml_dtypes
     import pyarrow as pa
-except ImportError:
-    print(f"{sys.executable} lacks pyarrow (meson option tf_python)")
+except ImportError as missing:
+    print(f"{sys.executable} lacks {missing.name} (meson option tf_python)")
     sys.exit(77)
 
 
@@ -124,14 +125,56 @@ class SourceTest(FeedCase):
         self.assertEqual(result["types"], {kind: np.dtype(kind).str[1:] for kind in kinds})
         self.assertFalse(result["writable"])
 
+    def test_bfloat16(self):
+        def describe(ctx):
+            [batch] = ctx.feed("train").batches()
+            return {name: [values.dtype.name, list(values.shape), values.astype(np.float32).filled(-1).ravel().tolist()
+                           if isinstance(values, np.ma.MaskedArray) else values.astype(np.float32).ravel().tolist()]
+                    for name, values in batch.items()}
+        bfloat16 = ml_dtypes.bfloat16
+        values = np.arange(6).astype(bfloat16) / bfloat16(4)
+        columns = {"x": values, "m": values.reshape(6, 1, 1), "s": values[::-1], "l": list(values),
+                   "n": np.ma.MaskedArray(values, [0, 1, 0, 0, 0, 0])}
+        expected = [0, 0.25, 0.5, 0.75, 1, 1.25]
+        self.maxDiff = None
+        with tfc.run(describe, **JOB) as job:
+            with job.feed() as feed:
+                feed.put(columns)
+            self.assertEqual(job.result(PATIENCE), {
+                "x": ["bfloat16", [6], expected], "m": ["bfloat16", [6, 1, 1], expected],
+                "s": ["bfloat16", [6], expected[::-1]], "l": ["bfloat16", [6], expected],
+                "n": ["bfloat16", [6], [0, -1, *expected[2:]]]})
+        [results] = tfc.map_batches(square, values, workers=1)
+        self.assertEqual((results.dtype.name, results.tolist()), ("bfloat16", (values ** 2).tolist()))
+
+    def test_bfloat16_from_arrow(self):
+        def describe(ctx):
+            [batch] = ctx.feed("train").batches()
+            return {name: [values.dtype.name, values.astype(np.float32).tolist()] for name, values in batch.items()}
+        storage = pa.array([b"\x80\x3f", b"\x00\x40", b"\x40\x40"], pa.binary(2))
+        kind = {b"ARROW:extension:name": b"tfcluster.bfloat16", b"ARROW:extension:metadata": b""}
+        table = pa.table([storage, pa.FixedSizeListArray.from_arrays(storage[1:].cast(pa.binary(2)), 1).take(
+            pa.array([0, 1, 0]))], pa.schema([
+                pa.field("x", pa.binary(2), metadata=kind),
+                pa.field("f", pa.list_(pa.field("item", pa.binary(2), metadata=kind), 1))]))
+        with tfc.run(describe, **JOB) as job:
+            with job.feed() as feed:
+                feed.put(table)
+            self.assertEqual(job.result(PATIENCE),
+                             {"x": ["bfloat16", [1, 2, 3]], "f": ["bfloat16", [[2], [3], [2]]]})
+
     def test_arrow(self):
         table = pa.table({
             "i": pa.array([1, None, 3]), "t": pa.array(["a", "", "ccc"]), "b": pa.array([b"x", b"yy", b""]),
             "w": pa.array([b"ab", b"cd", b"ef"], pa.binary(2)), "l": pa.array([[1], [], [2, 3]]),
             "f": pa.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], pa.list_(pa.float32(), 2)),
-            "large": pa.array(["p", "q", "r"], pa.large_string()), "o": pa.array([True, False, True])})
+            "large": pa.array(["p", "q", "r"], pa.large_string()), "vt": pa.array(["v", None, "w" * 20], pa.string_view()),
+            "vb": pa.array([b"v", b"", b"w" * 20], pa.binary_view()), "ll": pa.array([[1], [], [2]], pa.large_list(pa.int8())),
+            "vl": pa.array([["a" * 13], None, []], pa.list_(pa.string_view())), "o": pa.array([True, False, True])})
         expected = {"i": [1, None, 3], "t": ["a", "", "ccc"], "b": ["x", "yy", ""], "w": ["ab", "cd", "ef"],
                     "l": [[1], [], [2, 3]], "f": [[1, 2], [3, 4], [5, 6]], "large": ["p", "q", "r"],
+                    "vt": ["v", None, "w" * 20], "vb": ["v", "", "w" * 20], "ll": [[1], [], [2]],
+                    "vl": [["a" * 13], None, []],
                     "o": [True, False, True]}
         batch = table.to_batches()[0]
 
@@ -227,6 +270,7 @@ class BadInputTest(FeedCase):
             ([1, 1 << 70], 'column "0": row 1 is int 1180.*, which the feed does not support'),
             ({"x": np.array(["2020-01-01"], "M8[D]")}, r'column "x" has the type datetime64\[D\], which the feed does not'),
             ({"x": np.ones(2, complex)}, 'column "x" has the type complex128'),
+            ({"x": np.ones(2, ml_dtypes.float8_e4m3fn)}, 'column "x" has the type float8_e4m3fn, which the feed does not'),
             ({"x": np.array([{}, {}], object)}, 'column "x": row 0 is dict {}, which the feed does not support'),
             ({"x": np.ones((1,) * 10)}, 'column "x" has 9 dimensions in each row; at most 8 are possible'),
             (arrow, '"d"'),

@@ -111,7 +111,7 @@ class ColumnChunk(Chunk):
         bits = np.packbits(~np.ma.getmaskarray(array), bitorder="little")
         self._alive.append(bits)
         column.validity = ctypes.cast(bits.ctypes.data, type(column.validity))
-        return array.filled() if array.dtype.kind not in "OUS" else array.filled("")
+        return array.filled("") if array.dtype.kind in "OUST" else array.data
 
     def _add_text(self, column: Any, name: str, array: Any) -> None:
         import numpy as np
@@ -202,6 +202,8 @@ def _arrow_bytes(schema: Any, array: Any, begin: int, rows: int) -> int:
     if text.startswith("+w:") and array.n_children == 1:
         count = int(text[3:])
         return _arrow_bytes(*_only_child(schema, array), begin * count, rows * count)
+    if text in ("vu", "vz"):
+        return _view_bytes(array, begin, rows)
     if text in _OFFSETS and rows and array.n_buffers > 1 and array.buffers[1]:
         offsets = (_OFFSETS[text] * (begin + rows + 1)).from_address(array.buffers[1])
         first, last = offsets[begin], offsets[begin + rows]
@@ -209,6 +211,16 @@ def _arrow_bytes(schema: Any, array: Any, begin: int, rows: int) -> int:
             return int(last - first)
         return _arrow_bytes(*_only_child(schema, array), first, last - first)
     return rows * {"c": 1, "C": 1, "b": 1, "s": 2, "S": 2, "e": 2, "i": 4, "I": 4, "f": 4}.get(text, 8)
+
+
+def _view_bytes(array: Any, begin: int, rows: int) -> int:
+    """The bytes of texts that are behind views, each of which begins with its length. Those of nulls hardly count."""
+    import numpy as np
+
+    if not rows or array.n_buffers < 2 or not array.buffers[1]:
+        return 0
+    views = (ctypes.c_int32 * (4 * (begin + rows))).from_address(array.buffers[1])
+    return int(np.frombuffer(views, np.int32).reshape(-1, 4)[begin:, 0].clip(0).sum(dtype=np.int64))
 
 
 def _only_child(schema: Any, array: Any) -> tuple[Any, Any]:
@@ -238,6 +250,14 @@ def _capsule_pointer(capsule: Any, name: bytes) -> int:
     get.argtypes, get.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
     pointer: int = get(capsule, name)
     return pointer
+
+
+def _without_index(source: Any) -> Any:
+    """A DataFrame of pandas without an index that has no name: the numbers of its rows, which selecting and sorting leave
+    in the table and which pandas would export as a column."""
+    if type(source).__module__.partition(".")[0] == "pandas" and getattr(source, "columns", None) is not None:
+        return source.reset_index(drop=True) if set(source.index.names) == {None} else source
+    return source
 
 
 def _stream_chunks(source: Any) -> Iterator[Chunk]:
@@ -372,7 +392,7 @@ def chunks_of(source: Any, limit: int | None = None) -> Iterator[Chunk]:
     if isinstance(source, Chunk):
         return iter((source,))
     if hasattr(source, "__arrow_c_stream__"):
-        return _stream_chunks(source)
+        return _stream_chunks(_without_index(source))
     if hasattr(source, "__arrow_c_array__"):
         return _array_chunks(source)
     if isinstance(source, Mapping):
