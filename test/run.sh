@@ -60,11 +60,11 @@ threaded=(node_stop proc_orphan proc_reap)
 sanitized=(--suite unit --suite conformance --suite sim --suite fuzz)
 
 build_gcc() {
-	tfc_python_tests && tfc_wheel_tools && tfc_frameworks && tfc_noise || return
+	tfc_python_tests && tfc_wheel_tools && tfc_frameworks && tfc_frames && tfc_noise || return
 	tfc_kernel || TFC_VM_KERNEL= # its tests are skipped
 	CC=gcc CXX=g++ tfc_build "$build/gcc" "${strict[@]}" -Dvm_kernel="$TFC_VM_KERNEL" -Dtf_python="$TFC_PYTHON" \
 		-Djax_python="$TFC_JAX_PYTHON" -Dtorch_python="$TFC_TORCH_PYTHON" \
-		-Dnoise_python="$TFC_NOISE_PYTHON" -Dwheel_python="$TFC_WHEEL_PYTHON"
+		-Dframes_python="$TFC_FRAMES_PYTHON" -Dnoise_python="$TFC_NOISE_PYTHON" -Dwheel_python="$TFC_WHEEL_PYTHON"
 }
 
 run_gcc() {
