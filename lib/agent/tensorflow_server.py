@@ -19,6 +19,25 @@ except ImportError as error:
 
 resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
 task = f"{resolver.task_type}/{resolver.task_id}"
+
+
+def answer_feed(request, index):
+    """Called by the datasets of a feed that the coordinator makes, and by the coordinator."""
+    try:
+        from tfcluster import _feed_server
+    except ImportError as error:
+        raise ValueError(f"{task} cannot read a feed: {sys.executable} cannot import tfcluster: {error}; install the "
+                         "package there, or add it to PYTHONPATH") from None
+    return _feed_server.answer(request, index)
+
+
+# PyFunc finds a function by its name in the process where the op runs. The first one that numpy_function registers is
+# "pyfunc_0", and stays registered as long as its graph exists.
+feed_graph = tf.Graph()
+if resolver.task_type == "worker":
+    with feed_graph.as_default():
+        tf.numpy_function(answer_feed, ["", 0], tf.string)
+
 try:
     server = tf.distribute.Server(
         resolver.cluster_spec(),

@@ -217,7 +217,7 @@ static void task_welcome(struct feed_task *task, const struct tfc__feed_message 
 					  .window = limits.window};
 	if (tfc__feed_stream_send(task->stream, &hello) < 0)
 		return;
-	task->is_welcome = true;
+	task->is_welcome = task->has_read = true;
 	task->is_in_step = message->is_in_step;
 	send_grants(producer);
 	tfc__feed_producer_wake(producer);
@@ -634,21 +634,22 @@ static bool are_in_step(const tfc_feed_producer *producer)
 
 /*
  * The task for a new partition. Training: the one that was given the fewest rows, so that all take
- * about as many steps; tasks in step wait for those that do not read yet. With results: the one
- * with the fewest rows to do. NULL: none reads.
+ * about as many steps; tasks in step wait for those that do not read yet. With results, and for
+ * workers of parameter servers, which take steps as fast as they can: the one with the fewest rows
+ * to do, among them one that has never read yet. NULL: none reads.
  */
 static struct feed_task *choose_task(const tfc_feed_producer *producer)
 {
 	struct feed_task *best = NULL;
-	bool waits = are_in_step(producer);
+	bool is_in_step = are_in_step(producer);
+	bool by_open_rows = producer->wants_results || producer->has_ps;
 	TFC__LIST_EACH (link, &producer->tasks) {
 		struct feed_task *task = tfc__container_of(link, struct feed_task, link);
+		bool waits = is_in_step || (producer->has_ps && !task->has_read);
 		if (task->is_terminated || task->is_end_sent || (!task->is_welcome && !waits))
 			continue;
-		bool is_better = !best ||
-				 (producer->wants_results ? task->rows_open < best->rows_open
-							  : task->rows_put < best->rows_put);
-		if (is_better)
+		if (!best || (by_open_rows ? task->rows_open < best->rows_open
+					   : task->rows_put < best->rows_put))
 			best = task;
 	}
 	return best && best->is_welcome ? best : NULL;

@@ -25,6 +25,7 @@ struct feed_task {
 	struct tfc__feed_socket broker;  /* while it is looked for */
 	struct tfc__feed_stream *stream; /* NULL: none */
 	bool is_welcome;                 /* WELCOME was received: rows can be sent */
+	bool has_read;                   /* it was welcome once */
 	bool is_end_sent;
 	uint64_t unreached_since; /* ns; 0: its node answers */
 	struct tfc__timer retry;
@@ -80,6 +81,7 @@ struct tfc_feed_producer {
 	tfc_sub *sub;
 	struct tfc__link tasks;
 	bool is_open; /* the tasks are known */
+	bool has_ps;  /* it feeds the workers of parameter servers */
 
 	struct tfc__feed_shared_schema *schema;
 	struct tfc__feed_table partitions; /* not done */

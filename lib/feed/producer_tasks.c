@@ -251,30 +251,34 @@ static int add_task(tfc_feed_producer *producer, const char *name)
 	return TFC_OK;
 }
 
+/* The chief of parameter servers reads nothing: it makes the datasets that its workers read. */
+static bool is_fed(const tfc_feed_producer *producer, const char *name, const char *type)
+{
+	if (producer->only_task[0])
+		return !strcmp(name, producer->only_task);
+	return !strcmp(type, "worker") || (!producer->has_ps && !strcmp(type, "chief"));
+}
+
 static int add_tasks(tfc_feed_producer *producer, const tfc_job_info *info, tfc_error *error)
 {
-	bool has_ps = false;
+	for (uint32_t i = 0; i < info->described_tasks && !producer->only_task[0]; i++)
+		producer->has_ps |= !strcmp(tfc_job_info_task(info, i)->task_type, "ps");
+	if (producer->has_ps && producer->wants_results)
+		return tfc__fail(
+			error, TFC_ENOTSUP, "feed", 0,
+			"job %s has parameter servers, whose workers return no results; use a job "
+			"without them, or let the chief return the results (task \"chief/0\")",
+			info->job);
 	for (uint32_t i = 0; i < info->described_tasks; i++) {
 		const tfc_job_task *one = tfc_job_info_task(info, i);
 		char name[TFC__FEED_TASK_SIZE];
 		snprintf(name, sizeof(name), "%s/%u", one->task_type, one->task_index);
-		bool trains = !strcmp(one->task_type, "chief") || !strcmp(one->task_type, "worker");
-		has_ps |= !strcmp(one->task_type, "ps");
-		if (producer->only_task[0] ? strcmp(name, producer->only_task) != 0 : !trains)
-			continue;
-		if (add_task(producer, name) < 0)
+		if (is_fed(producer, name, one->task_type) && add_task(producer, name) < 0)
 			return tfc__fail_nomem(error, "feed");
 	}
 	if (tfc__list_is_empty(&producer->tasks))
 		return tfc__fail(error, TFC_ENOENT, "feed", 0, "job %s has no task %s", info->job,
 				 producer->only_task[0] ? producer->only_task : "that trains");
-	if (has_ps && !producer->only_task[0])
-		return tfc__fail(
-			error, TFC_ENOTSUP, "feed", 0,
-			"job %s has parameter servers, whose workers run TensorFlow's server and "
-			"cannot read a feed; let the chief read it (task \"chief/0\"), or read "
-			"files with tf.data",
-			info->job);
 	return TFC_OK;
 }
 

@@ -13,6 +13,7 @@ from ._columns import invalid
 from .errors import Error
 
 if TYPE_CHECKING:
+    from . import _feed_workers
     from ._positions import Entry
     from ._task_context import TaskContext
     from .checkpoints import Checkpoints
@@ -65,6 +66,7 @@ class Feed:
         self._kept = _columns.Kept()
         self._taken = 0  # rows of the queue that were handed out
         self._no_rows: Batch | None = None  # the columns of a queue that has ended without a row for this task
+        self._workers: _feed_workers.Workers | None = None  # who read it for this coordinator
 
     # ---- the library
 
@@ -332,13 +334,29 @@ class Feed:
         mirrored job take the same number of steps. With "pad", a worker that has no more rows repeats steps with rows
         whose column "mask" is 0 until all are done; multiply the loss of a row by its mask. With "drop", rows at the end
         that not all workers have are dropped, and there is no mask.
+
+        The coordinator of parameter servers calls it in coordinator.create_per_worker_dataset; it waits for the first
+        rows. Each worker reads its own queue, until `has_ended`, and takes steps whose mask is 0 when it has no rows.
         """
         if uneven not in ("pad", "drop"):
             raise invalid(f'uneven: must be "pad" or "drop", not {uneven!r}')
         if batch_size < 1:
             raise invalid("batch_size: must be at least 1")
+        import tensorflow as tf
+
+        return tf.autograph.experimental.do_not_convert(self._dataset)(batch_size, uneven)
+
+    def _dataset(self, batch_size: int, uneven: str) -> Any:
         import numpy as np
         import tensorflow as tf
+
+        from . import _feed_workers
+        if _feed_workers.is_coordinator(self._task):
+            if uneven != "pad":
+                raise invalid('uneven: "drop" is for mirrored workers; those of parameter servers get a mask, because they '
+                              "take steps also when they have no rows")
+            self._workers = _feed_workers.Workers(self._task, self._queue, self._window, batch_size)
+            return self._workers.dataset()
 
         self._open(batch_size, self._is_in_step())
         first = self._first_columns()
@@ -373,6 +391,21 @@ class Feed:
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         return tf.data.Dataset.from_generator(generate, output_signature=signature).with_options(options)
+
+    def has_ended(self) -> bool:
+        """Whether the workers of this coordinator have trained all rows of the `dataset`.
+
+            while not feed.has_ended():
+                for _ in range(100):
+                    coordinator.schedule(step, args=(batches,))
+                coordinator.join()
+
+        Call it after coordinator.join(): rows of steps that are under way would count as trained.
+        """
+        if self._workers is None:
+            raise invalid("has_ended() belongs to the dataset of a coordinator of parameter servers; other datasets and "
+                          "batches() end by themselves")
+        return self._workers.has_ended()
 
     def _first_columns(self) -> Batch:
         """The columns of the first rows, which stay to be read, or of those of other tasks."""
@@ -411,6 +444,9 @@ class Feed:
 
     def terminate(self) -> None:
         """Tells the producers that no more rows are needed. The rest of the queue is dropped."""
+        if self._workers is not None:
+            self._workers.terminate()
+            return
         with self._locked() as library:
             assert self._context is not None
             self._context.check(library.tfc_feed_consumer_terminate(self._handle))

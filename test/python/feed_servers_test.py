@@ -1,0 +1,182 @@
+"""The feed under parameter servers: workers that run TensorFlow's server read the rows, from datasets of the coordinator."""
+
+import importlib.util
+import os
+import signal
+import sys
+import types
+import unittest
+
+import numpy as np
+import tfcluster as tfc
+from tfcluster import _feed_workers
+
+if not importlib.util.find_spec("tensorflow"):
+    print(f"{sys.executable} lacks tensorflow (meson option tf_python)")
+    sys.exit(77)
+
+JOB_S = 120
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+ROWS = 4003
+
+
+def count_rows(ctx):
+    """Counts how often each id was trained, in two passes over the queue, in a variable of the parameter server. Returns
+    these counts and the tasks that trained."""
+    import tensorflow as tf
+
+    import tfcluster as tfc
+    strategy = ctx.strategy()
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    with strategy.scope():
+        counts = tf.Variable(tf.zeros([ROWS], tf.int32))
+
+    @tf.function
+    def step(batches):
+        batch = batches.get_next_as_optional()
+        rows = tf.constant(0)
+        if batch.has_value():
+            values = batch.get_value()
+            is_row = values["mask"] > 0
+            tf.debugging.assert_equal(tf.boolean_mask(values["text"], is_row), "fed")
+            ids = tf.boolean_mask(values["id"][:, 0], is_row)
+            counts.scatter_add(tf.IndexedSlices(tf.ones_like(ids, tf.int32), ids))
+            rows = tf.size(ids)
+        return rows, tf.io.read_file("/proc/self/environ")
+
+    def train(feed):
+        batches = iter(coordinator.create_per_worker_dataset(lambda: feed.dataset(16)))
+        trained = {}
+        while not feed.has_ended():
+            results = [coordinator.schedule(step, args=(batches,)) for _ in range(20)]
+            coordinator.join()
+            for rows, environ in (result.fetch() for result in results):
+                variables = dict(line.split(b"=", 1) for line in environ.split(b"\0") if b"=" in line)
+                task = f"worker/{variables[b'TFC_TASK_INDEX'].decode()}#{variables[b'TFC_ATTEMPT'].decode()}"
+                trained[task] = trained.get(task, 0) + int(rows)
+            ctx.report(trained)
+        counted = counts.numpy().tolist()
+        counts.assign(tf.zeros([ROWS], tf.int32))
+        return {"counts": counted, "trained": trained}
+
+    try:
+        ctx.feed("train").dataset(16, uneven="drop")
+        refusal = ""
+    except tfc.InvalidError as error:
+        refusal = str(error)
+    return {"refusal": refusal, "first": train(ctx.feed("train")), "second": train(ctx.feed("train"))}
+
+
+def rows_from(first, last):
+    return {"id": np.arange(first, last).reshape(-1, 1), "text": ["fed"] * (last - first)}
+
+
+class ParameterServersTest(unittest.TestCase):
+
+    def test_after_the_kill_of_a_worker_every_row_is_trained(self):
+        with tfc.run(count_rows, workers=2, ps=1, output=False, env=QUIET) as job:
+            with job.feed("train", partition_rows=100) as feed:
+                feed.put(rows_from(0, 2000))
+                self.wait_metric(job, "chief/0", "worker/1#1")
+                os.kill(job.tasks["worker/1"].pid, signal.SIGKILL)
+                feed.put(rows_from(2000, ROWS))
+            with job.feed("train", partition_rows=10) as feed:
+                feed.put(rows_from(0, 100))
+            result = job.result(JOB_S)
+        self.assertIn('"drop" is for mirrored workers', result["refusal"])
+        first, second = result["first"], result["second"]
+        self.assertEqual(min(first["counts"]), 1)
+        # The rows that the worker had got and not consumed are trained again: at most one batch was trained before.
+        self.assertLessEqual(sum(first["counts"]), ROWS + 100)
+        self.assertEqual(second["counts"], [1] * 100 + [0] * (ROWS - 100))
+        self.assertEqual(job.describe().incidents, 1)
+
+    def wait_metric(self, job, task, name):
+        for _ in job.events(output=False):
+            if task in job.tasks and (job.tasks[task].metrics or {}).get(name):
+                return
+        self.fail(f"the job has ended, and {task} has not reported {name}")
+
+
+def read_queue(ctx):
+    """Calls the function that TensorFlow's server calls."""
+    import dataclasses
+    import json
+
+    from tfcluster import _feed_server
+
+    def ask(index=-1, **changes):
+        request = dataclasses.replace(known, **changes).to_json().encode()
+        try:
+            answer = _feed_server.answer(request, index)
+        except ValueError as error:
+            return str(error)
+        if isinstance(answer, str):
+            return json.loads(answer)
+        return [values if isinstance(values, int) else values.tolist() for values in answer]
+
+    def next_batch(index, rows=2, **changes):
+        while (answer := ask(index, **changes))[0] == _feed_server.NO_ROWS_NOW and rows != _feed_server.NO_ROWS_NOW:
+            index += 1
+        return answer
+
+    known = _feed_server.Request("next", "train", 0, 2, 2)
+    result = {"version": ask(version=9), "open": ask(action="open"), "unknown": ask(action="sing")}
+    while not (columns := ask(action="columns")).get("columns"):
+        pass
+    result["columns"] = columns["columns"]
+    known = dataclasses.replace(known, columns=(("x", "float32", (2,)), ("mask", "float32", ())))
+    result["other_type"] = ask(1, columns=(("x", "int64", (2,)),))
+    result["first"] = next_batch(2)
+    result["again"] = next_batch(0)
+    result["state"] = ask(action="state")
+    result["early"] = ask(action="consume")
+    result["nothing"] = ask(3)
+    result["filler"] = next_batch(4)
+    ctx.report({"is_waiting": 1})
+    result["rest"] = next_batch(0 + 9)
+    result["end"] = next_batch(10)
+    result["late"] = ask(action="state")
+    result["consumed"] = ask(action="consume")
+    result["older"] = ask(11, number=1)
+    return result
+
+
+class QueueTest(unittest.TestCase):
+
+    def test_a_queue_answers_datasets_and_the_coordinator(self):
+        with tfc.run(read_queue, strategy="none", output=False, env=QUIET) as job:
+            with job.feed("train") as feed:
+                feed.put({"x": np.arange(10, dtype=np.float32).reshape(5, 2)})
+                ParameterServersTest.wait_metric(self, job, "worker/0", "is_waiting")
+            result = job.result(JOB_S)
+        self.assertIn("the coordinator has version 9 of the feed, not 1", result["version"])
+        self.assertEqual(result["open"], {})
+        self.assertIn('asks for "sing"', result["unknown"])
+        self.assertEqual(result["columns"], [["x", "float32", [2]]])
+        self.assertIn('column "x" of worker/0 has the type float32 and the shape [2], but int64', result["other_type"])
+        self.assertEqual(result["first"], [2, [[4, 5], [6, 7]], [1, 1]])
+        self.assertEqual(result["again"], result["first"])
+        self.assertEqual((result["state"], result["early"]), ({"is_ended": False}, {"is_ended": False}))
+        self.assertEqual(result["nothing"], [-1, [], []])
+        self.assertEqual(result["filler"], [2, [[4, 5], [6, 7]], [0, 0]])
+        self.assertEqual(result["rest"], [2, [[8, 9], [8, 9]], [1, 0]])
+        self.assertEqual(result["end"], [0, [], []])
+        self.assertEqual((result["late"], result["consumed"]), ({"is_ended": True}, {"is_ended": True}))
+        self.assertEqual(result["older"], [0, [], []])
+
+    def test_what_is_wrong_is_one_sentence(self):
+        task = types.SimpleNamespace(attempt=1, cluster_spec={"worker": ["a:1"]})
+        workers = _feed_workers.Workers(task, "train", 0, 16)
+        for text, expected in ("ValueError: Could not find callback with key=pyfunc_0 in the registry.\n",
+                               'worker/0 cannot read queue "train": it does not run TensorFlow\'s server of the library'), \
+                              ("{{function_node x}} ValueError: worker/0 cannot read a feed: no\nTraceback",
+                               "^worker/0 cannot read a feed: no$"):
+            with self.assertRaisesRegex(tfc.InvalidError, expected):
+                workers._check(0, types.SimpleNamespace(message=text))
+        with self.assertRaisesRegex(tfc.InvalidError, "belongs to the dataset of a coordinator"):
+            tfc.context().feed("train").has_ended()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
