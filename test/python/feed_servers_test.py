@@ -9,7 +9,7 @@ import unittest
 
 import numpy as np
 import tfcluster as tfc
-from tfcluster import _feed_workers
+from tfcluster import TFCluster, _feed_workers, _producer
 
 if not importlib.util.find_spec("tensorflow"):
     print(f"{sys.executable} lacks tensorflow (meson option tf_python)")
@@ -20,15 +20,15 @@ QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 ROWS = 4003
 
 
-def count_rows(ctx):
-    """Counts how often each id was trained, in two passes over the queue, in a variable of the parameter server. Returns
-    these counts and the tasks that trained."""
+def count_rows(args, ctx):
+    """Counts how often each id was trained, in a variable of the parameter server. Returns these counts, and the rows of each
+    task, for three passes over two queues; between them it terminates one. Returns also what it was refused."""
     import tensorflow as tf
 
     import tfcluster as tfc
-    strategy = ctx.strategy()
-    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-    with strategy.scope():
+    task = ctx.task
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(task.strategy())
+    with coordinator.strategy.scope():
         counts = tf.Variable(tf.zeros([ROWS], tf.int32))
 
     @tf.function
@@ -44,58 +44,77 @@ def count_rows(ctx):
             rows = tf.size(ids)
         return rows, tf.io.read_file("/proc/self/environ")
 
-    def train(feed):
+    def train(feed, is_terminated=False):
         batches = iter(coordinator.create_per_worker_dataset(lambda: feed.dataset(16)))
-        trained = {}
+        trained: dict[str, int] = {}
         while not feed.has_ended():
             results = [coordinator.schedule(step, args=(batches,)) for _ in range(20)]
             coordinator.join()
             for rows, environ in (result.fetch() for result in results):
                 variables = dict(line.split(b"=", 1) for line in environ.split(b"\0") if b"=" in line)
-                task = f"worker/{variables[b'TFC_TASK_INDEX'].decode()}#{variables[b'TFC_ATTEMPT'].decode()}"
-                trained[task] = trained.get(task, 0) + int(rows)
-            ctx.report(trained)
+                name = f"worker/{variables[b'TFC_TASK_INDEX'].decode()}#{variables[b'TFC_ATTEMPT'].decode()}"
+                trained[name] = trained.get(name, 0) + int(rows)
+            task.report(trained)
+            if is_terminated:
+                feed.terminate()
         counted = counts.numpy().tolist()
         counts.assign(tf.zeros([ROWS], tf.int32))
         return {"counts": counted, "trained": trained}
 
-    try:
-        ctx.feed("train").dataset(16, uneven="drop")
-        refusal = ""
-    except tfc.InvalidError as error:
-        refusal = str(error)
-    return {"refusal": refusal, "first": train(ctx.feed("train")), "second": train(ctx.feed("train"))}
+    refusals = []
+    for refused in (lambda: task.feed("train").dataset(16, uneven="drop"), ctx.get_data_feed):
+        try:
+            refused()
+        except tfc.InvalidError as error:
+            refusals.append(str(error))
+    return {"refusals": refusals, "first": train(task.feed("train")), "second": train(task.feed("train")),
+            "terminated": train(task.feed("train"), is_terminated=True), "third": train(task.feed("input"))}
 
 
 def rows_from(first, last):
     return {"id": np.arange(first, last).reshape(-1, 1), "text": ["fed"] * (last - first)}
 
 
+def wait_metric(test, job, task, name):
+    """Waits until the task has reported a number with this name that is not 0."""
+    for _ in job.events(output=False):
+        if task in job.tasks and (job.tasks[task].metrics or {}).get(name):
+            return
+    test.fail(f"the job has ended, and {task} has not reported {name}")
+
+
 class ParameterServersTest(unittest.TestCase):
 
     def test_after_the_kill_of_a_worker_every_row_is_trained(self):
-        with tfc.run(count_rows, workers=2, ps=1, output=False, env=QUIET) as job:
-            with job.feed("train", partition_rows=100) as feed:
-                feed.put(rows_from(0, 2000))
-                self.wait_metric(job, "chief/0", "worker/1#1")
-                os.kill(job.tasks["worker/1"].pid, signal.SIGKILL)
-                feed.put(rows_from(2000, ROWS))
-            with job.feed("train", partition_rows=10) as feed:
-                feed.put(rows_from(0, 100))
-            result = job.result(JOB_S)
-        self.assertIn('"drop" is for mirrored workers', result["refusal"])
-        first, second = result["first"], result["second"]
-        self.assertEqual(min(first["counts"]), 1)
-        # The rows that the worker had got and not consumed are trained again: at most one batch was trained before.
-        self.assertLessEqual(sum(first["counts"]), ROWS + 100)
-        self.assertEqual(second["counts"], [1] * 100 + [0] * (ROWS - 100))
+        cluster = TFCluster.run(None, count_rows, None, 4, num_ps=1, input_mode=TFCluster.InputMode.SPARK, output=False,
+                                env=QUIET)
+        job = cluster.job
+        with job.feed("train", partition_rows=100) as feed:
+            feed.put(rows_from(0, 2000))
+            wait_metric(self, job, "chief/0", "worker/1#1")
+            os.kill(job.tasks["worker/1"].pid, signal.SIGKILL)
+            feed.put(rows_from(2000, ROWS))
         self.assertEqual(job.describe().incidents, 1)
-
-    def wait_metric(self, job, task, name):
-        for _ in job.events(output=False):
-            if task in job.tasks and (job.tasks[task].metrics or {}).get(name):
-                return
-        self.fail(f"the job has ended, and {task} has not reported {name}")
+        with job.feed("train", partition_rows=10) as feed:
+            feed.put(rows_from(0, 100))
+        with job.feed("train", partition_rows=1000) as feed:
+            feed.put(rows_from(0, ROWS), epochs=100)
+        with self.assertRaisesRegex(tfc.InvalidError, "inference: with parameter servers"):
+            next(cluster.inference(range(10)))
+        with self.assertRaisesRegex(tfc.Error, "has parameter servers, whose workers return no results"):
+            _producer.Producer(job, "train", results=True)
+        cluster.train(rows_from(0, 100), num_epochs=2)
+        cluster.shutdown(timeout=JOB_S)
+        result = job.result()
+        self.assertIn('"drop" is for mirrored workers', result["refusals"][0])
+        self.assertIn('with parameter servers, the workers read queue "input"', result["refusals"][1])
+        self.assertEqual(min(result["first"]["counts"]), 1)
+        # What the worker had got and not consumed was fed again. At most one batch of it had been trained, or a few partitions
+        # that were not reported as consumed.
+        self.assertLess(sum(result["first"]["counts"]), ROWS + 500)
+        self.assertEqual(result["second"]["counts"], [1] * 100 + [0] * (ROWS - 100))
+        self.assertLess(sum(result["terminated"]["counts"]), 100 * ROWS)
+        self.assertEqual(result["third"]["counts"], [2] * 100 + [0] * (ROWS - 100))
 
 
 def read_queue(ctx):
@@ -134,7 +153,7 @@ def read_queue(ctx):
     result["nothing"] = ask(3)
     result["filler"] = next_batch(4)
     ctx.report({"is_waiting": 1})
-    result["rest"] = next_batch(0 + 9)
+    result["rest"] = next_batch(9)
     result["end"] = next_batch(10)
     result["late"] = ask(action="state")
     result["consumed"] = ask(action="consume")
@@ -148,7 +167,7 @@ class QueueTest(unittest.TestCase):
         with tfc.run(read_queue, strategy="none", output=False, env=QUIET) as job:
             with job.feed("train") as feed:
                 feed.put({"x": np.arange(10, dtype=np.float32).reshape(5, 2)})
-                ParameterServersTest.wait_metric(self, job, "worker/0", "is_waiting")
+                wait_metric(self, job, "worker/0", "is_waiting")
             result = job.result(JOB_S)
         self.assertIn("the coordinator has version 9 of the feed, not 1", result["version"])
         self.assertEqual(result["open"], {})
@@ -166,8 +185,7 @@ class QueueTest(unittest.TestCase):
         self.assertEqual(result["older"], [0, [], []])
 
     def test_what_is_wrong_is_one_sentence(self):
-        task = types.SimpleNamespace(attempt=1, cluster_spec={"worker": ["a:1"]})
-        workers = _feed_workers.Workers(task, "train", 0, 16)
+        workers = _feed_workers.Workers(tfc.context(), "train", 0, 16)
         for text, expected in ("ValueError: Could not find callback with key=pyfunc_0 in the registry.\n",
                                'worker/0 cannot read queue "train": it does not run TensorFlow\'s server of the library'), \
                               ("{{function_node x}} ValueError: worker/0 cannot read a feed: no\nTraceback",

@@ -248,8 +248,6 @@ class FeedTest(ClusterCase):
     def test_what_is_wrong_is_refused(self):
         with self.assertRaisesRegex(InvalidError, "input_mode: must be InputMode.TENSORFLOW or InputMode.SPARK, not 7"):
             TFCluster.run(None, sum_squares, {}, 1, input_mode=7)
-        with self.assertRaisesRegex(InvalidError, "with parameter servers, nothing reads a feed"):
-            TFCluster.run(None, sum_squares, {}, 3, num_ps=1, input_mode=TFCluster.InputMode.SPARK)
         cluster = TFCluster.run(None, write_facts, self.args, 1, **QUIET)
         with self.assertRaisesRegex(InvalidError, "feed one with input_mode=InputMode.SPARK"):
             cluster.train([1])

@@ -39,7 +39,8 @@ def run(sc: None, map_fun: MapFun, tf_args: Any, num_executors: int, num_ps: int
     `sc` is None: there is no Spark. Of the tasks, `num_ps` are parameter servers, one is the chief if `master_node` is
     "chief" or "master", one is the evaluator with `eval_node`, and the others are workers. With parameter servers,
     the library runs TensorFlow's server in them and in the workers, and the chief calls map_fun, with
-    ctx.task.strategy(); there is one in any case.
+    ctx.task.strategy(); there is one in any case. What `train` feeds then goes to the workers: map_fun makes their datasets
+    with ctx.task.feed("input").dataset(), and `inference` is not possible.
 
     `tensorboard` adds a TensorBoard that shows `log_dir` (tensorboard_0). `reservation_timeout` bounds, in seconds, how
     long the cluster waits for nodes and ports. `driver_ps_nodes`, `queues` and `release_port` change nothing. The
@@ -51,9 +52,6 @@ def run(sc: None, map_fun: MapFun, tf_args: Any, num_executors: int, num_ps: int
         raise InvalidError("sc: there is no Spark here; pass None")
     if input_mode not in (InputMode.TENSORFLOW, InputMode.SPARK):
         raise InvalidError(f"input_mode: must be InputMode.TENSORFLOW or InputMode.SPARK, not {input_mode!r}")
-    if input_mode == InputMode.SPARK and num_ps:
-        raise InvalidError("input_mode: with parameter servers, nothing reads a feed in the workers, which run TensorFlow's "
-                           "server; use InputMode.TENSORFLOW, and read the data in map_fun with tf.data")
     if master_node not in (None, "chief", "master"):
         raise InvalidError(f'master_node: TensorFlow knows no task type "{master_node}"; pass "chief"')
     counts = {"ps": num_ps, "chief": int(master_node is not None or num_ps > 0), "evaluator": int(bool(eval_node))}
@@ -121,6 +119,9 @@ class TFCluster:
         """Feeds rows to the tasks, and yields the results that they return with `batch_results`: one for each row, in
         the same order. Nothing is fed before the first result is asked for. It may be called again.
         """
+        if "ps" in self._counts:
+            raise InvalidError("inference: with parameter servers, the workers run TensorFlow's server, and return no results; "
+                               "use a cluster without them")
         from ._map_batches import ResultFeed
 
         trains = self._counts.get("chief", 0) + self._counts.get("worker", 0)

@@ -7,8 +7,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from . import feed
+from . import _feed_workers, feed
 from ._task_context import TaskContext
+from .errors import InvalidError
 
 # https://hadoop.apache.org/docs/r3.0.0/hadoop-project-dist/hadoop-common/filesystem/index.html
 _HADOOP_SCHEMES = ("adl", "file", "hdfs", "oss", "s3", "s3a", "s3n", "swift", "viewfs", "wasb")
@@ -71,4 +72,7 @@ class DataFeed(feed.DataFeed):
 
     def __init__(self, mgr: TFNodeContext, train_mode: bool = True, qname_in: str = "input", qname_out: str = "output",
                  input_mapping: Mapping[str, str] | None = None) -> None:
+        if _feed_workers.is_coordinator(mgr.task):
+            raise InvalidError(f'with parameter servers, the workers read queue "{qname_in}"; make their datasets with '
+                               f'ctx.task.feed("{qname_in}").dataset(batch_size), in coordinator.create_per_worker_dataset')
         super().__init__(mgr.task.feed(qname_in), train_mode, input_mapping)

@@ -112,6 +112,8 @@ class Workers:
         """Whether the workers have trained all rows, if their steps have ended. Those rows count as consumed then."""
         answers = [self._ask(worker, "state") for worker in self._open]  # all of them: a new server opens its queue
         if not all(answer is not None and answer["is_ended"] for answer in answers):
+            if None in answers:  # others may have got all their rows: steps without rows would follow without a pause
+                time.sleep(PATIENCE_S)
             return False
         for worker in tuple(self._open):
             answer = self._ask(worker, "consume")
