@@ -214,8 +214,8 @@ typedef struct tfc_feed_producer_options {
 	uint32_t producers;     /* how many producers feed the queue, which ends when all of them
 				   have ended; 0: 1 */
 	const char *queue;      /* 1 to 63 of [A-Za-z0-9._-]; NULL: "train"; copied */
-	const char *task;       /* "worker/0": one task; NULL: all that train, chief and workers;
-				   copied */
+	const char *task;       /* "worker/0": one task; NULL: all that train, chief and workers, or
+				   with parameter servers the workers; copied */
 	const char *producer;   /* names this one of the producers, as `queue`; a producer that is
 				   restarted with the same name takes its place; NULL: "0"; copied */
 	uint64_t window_bytes;  /* bytes in flight to each task; 0: 16 MiB */

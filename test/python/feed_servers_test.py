@@ -21,8 +21,8 @@ ROWS = 4003
 
 
 def count_rows(args, ctx):
-    """Counts how often each id was trained, in a variable of the parameter server. Returns these counts, and the rows of each
-    task, for three passes over two queues; between them it terminates one. Returns also what it was refused."""
+    """Counts how often each id was trained, in a variable of the parameter server. Returns these counts, and the rows of
+    each task, for four passes over two queues, of which it terminates one. Returns also what it was refused."""
     import tensorflow as tf
 
     import tfcluster as tfc
@@ -109,8 +109,7 @@ class ParameterServersTest(unittest.TestCase):
         self.assertIn('"drop" is for mirrored workers', result["refusals"][0])
         self.assertIn('with parameter servers, the workers read queue "input"', result["refusals"][1])
         self.assertEqual(min(result["first"]["counts"]), 1)
-        # What the worker had got and not consumed was fed again. At most one batch of it had been trained, or a few partitions
-        # that were not reported as consumed.
+        # What the worker had got and not consumed was fed again: the last batch, and the rest of its partitions.
         self.assertLess(sum(result["first"]["counts"]), ROWS + 500)
         self.assertEqual(result["second"]["counts"], [1] * 100 + [0] * (ROWS - 100))
         self.assertLess(sum(result["terminated"]["counts"]), 100 * ROWS)

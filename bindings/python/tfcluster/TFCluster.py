@@ -120,8 +120,8 @@ class TFCluster:
         the same order. Nothing is fed before the first result is asked for. It may be called again.
         """
         if "ps" in self._counts:
-            raise InvalidError("inference: with parameter servers, the workers run TensorFlow's server, and return no results; "
-                               "use a cluster without them")
+            raise InvalidError("inference: with parameter servers, the workers run TensorFlow's server, and return no "
+                               "results; use a cluster without them")
         from ._map_batches import ResultFeed
 
         trains = self._counts.get("chief", 0) + self._counts.get("worker", 0)

@@ -58,8 +58,8 @@ class Workers:
         """Raises an error of the feed. Others come from a worker that is being started again, but not for long."""
         text = str(error.message)
         if "Could not find callback" in text:
-            raise invalid(f'worker/{worker} cannot read queue "{self._request.queue}": it does not run TensorFlow\'s server of '
-                          'the library; set "server": true for the role "worker"') from None
+            raise invalid(f'worker/{worker} cannot read queue "{self._request.queue}": it does not run TensorFlow\'s server '
+                          'of the library; set "server": true for the role "worker"') from None
         if "ValueError: " in text:
             raise invalid(text.partition("ValueError: ")[2].partition("\n")[0]) from None
         if time.monotonic() - self._strange_since.setdefault(worker, time.monotonic()) > _STRANGE_S:
