@@ -1,6 +1,6 @@
 /*
- * Shared by producer.c (partitions, puts, steps) and producer_tasks.c (the tasks of the job, and
- * the connections to their consumers).
+ * Shared by producer.c (the host's calls), producer_messages.c (what consumers say) and
+ * producer_tasks.c (the tasks of the job, and the connections to their consumers).
  */
 #ifndef TFC_FEED_PRODUCER_H
 #define TFC_FEED_PRODUCER_H
@@ -96,17 +96,26 @@ struct tfc_feed_producer {
 };
 
 /* producer.c */
-/* Returns false if the host has closed the producer: the task is freed. */
-bool tfc__feed_task_is_down(struct feed_task *task);
-/* Handles a message from its consumer. */
-void tfc__feed_task_receive(struct feed_task *task, const struct tfc__feed_message *message);
-void tfc__feed_task_receive_result(struct feed_task *task, tfc_feed_batch *batch);
 void tfc__feed_producer_fail(tfc_feed_producer *producer, const tfc_error *why);
 void tfc__feed_producer_wake(tfc_feed_producer *producer);
 /* Calls the host. Returns false if it has closed the producer. */
 bool tfc__feed_producer_report(tfc_feed_producer *producer, tfc_feed_event *event);
-/* Whether END can be reported: all partitions are done, after tfc_feed_producer_end. */
+/* Reports END if all partitions are done, after tfc_feed_producer_end. */
 void tfc__feed_producer_check_end(tfc_feed_producer *producer);
+/* NULL: out of memory. */
+struct feed_partition *tfc__feed_partition_add(tfc_feed_producer *producer, uint64_t number);
+void tfc__feed_partition_free(tfc_feed_producer *producer, struct feed_partition *partition);
+
+/* producer_messages.c */
+/* Handles a message from the consumer of a task. */
+void tfc__feed_task_receive(struct feed_task *task, const struct tfc__feed_message *message);
+void tfc__feed_task_receive_result(struct feed_task *task, tfc_feed_batch *batch);
+/* Returns false if the host has closed the producer: the task is freed. */
+bool tfc__feed_task_is_down(struct feed_task *task);
+/* Notes what the checkpoints of the tasks have of a partition that is new to this producer.
+ * TFC_ESTATE: rows that it may not skip. */
+int tfc__feed_partition_commit(tfc_feed_producer *producer, struct feed_partition *partition,
+			       tfc_error *error);
 
 /* producer_tasks.c */
 int tfc__feed_tasks_open(tfc_feed_producer *producer, const char *job);
