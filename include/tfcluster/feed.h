@@ -370,7 +370,7 @@ TFC_API int tfc_feed_consumer_done(tfc_feed_consumer *consumer, uint64_t partiti
 
 /* Rows of which a checkpoint has the effect. */
 typedef struct tfc_feed_position {
-	uint64_t partition;
+	uint64_t partition;  /* the first one */
 	uint64_t partitions; /* how many consecutive partitions, from `partition` on; 1 if the
 				position is not whole */
 	uint64_t rows;       /* the first so many rows of each */

@@ -8,9 +8,10 @@
  * Batches come and go through the Arrow C Data Interface (its specification is at
  * https://arrow.apache.org/docs/format/CDataInterface.html), or as plain buffers. No Arrow library
  * is needed. Supported column types, with their Arrow formats: bool (b), int8 to int64 (c s i l),
- * uint8 to uint64 (C S I L), float16, float32 and float64 (e f g), utf8 (u U), binary (z Z, and w:N
- * of fixed size), lists (+l +L) and fixed-size lists (+w:N) of these, and the extension types
- * "arrow.fixed_shape_tensor" and "tfcluster.bfloat16" (over w:2). Each may have a validity bitmap.
+ * uint8 to uint64 (C S I L), float16, float32 and float64 (e f g), utf8 (u U vu), binary (z Z vz,
+ * and w:N of fixed size), lists (+l +L) and fixed-size lists (+w:N) of these, and the extension
+ * types "arrow.fixed_shape_tensor" and "tfcluster.bfloat16" (over w:2). Each may have a validity
+ * bitmap.
  *
  * Rows belong to partitions, which the producer numbers. A row's position is its partition and its
  * offset, the number of rows before it in the partition. All rows of a partition go to one task, in
@@ -213,8 +214,8 @@ typedef struct tfc_feed_producer_options {
 	uint32_t producers;     /* how many producers feed the queue, which ends when all of them
 				   have ended; 0: 1 */
 	const char *queue;      /* 1 to 63 of [A-Za-z0-9._-]; NULL: "train"; copied */
-	const char *task;       /* "worker/0": one task; NULL: all that train, chief and workers;
-				   copied */
+	const char *task;       /* "worker/0": one task; NULL: all that train, chief and workers, or
+				   with parameter servers the workers; copied */
 	const char *producer;   /* names this one of the producers, as `queue`; a producer that is
 				   restarted with the same name takes its place; NULL: "0"; copied */
 	uint64_t window_bytes;  /* bytes in flight to each task; 0: 16 MiB */
@@ -369,7 +370,7 @@ TFC_API int tfc_feed_consumer_done(tfc_feed_consumer *consumer, uint64_t partiti
 
 /* Rows of which a checkpoint has the effect. */
 typedef struct tfc_feed_position {
-	uint64_t partition;
+	uint64_t partition;  /* the first one */
 	uint64_t partitions; /* how many consecutive partitions, from `partition` on; 1 if the
 				position is not whole */
 	uint64_t rows;       /* the first so many rows of each */
