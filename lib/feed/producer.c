@@ -266,7 +266,8 @@ static bool are_in_step(const tfc_feed_producer *producer)
  * The task for a new partition. Training: the one that was given the fewest rows, so that all take
  * about as many steps; tasks in step wait for those that do not read yet. With results, and for
  * workers of parameter servers, which take steps as fast as they can: the one with the fewest rows
- * to do, among them one that has never read yet. NULL: none reads.
+ * to do. Of those workers, one that has never read yet is waited for, and one without room is not.
+ * NULL: none reads, or none of those workers has room.
  */
 static struct feed_task *choose_task(const tfc_feed_producer *producer)
 {
@@ -277,6 +278,9 @@ static struct feed_task *choose_task(const tfc_feed_producer *producer)
 		struct feed_task *task = tfc__container_of(link, struct feed_task, link);
 		bool waits = is_in_step || (producer->has_ps && !task->has_read);
 		if (task->is_terminated || task->is_end_sent || (!task->is_welcome && !waits))
+			continue;
+		if (producer->has_ps && task->is_welcome &&
+		    !tfc__feed_stream_has_room(task->stream))
 			continue;
 		if (!best || (by_open_rows ? task->rows_open < best->rows_open
 					   : task->rows_put < best->rows_put))
@@ -326,6 +330,15 @@ static int partition_assign(tfc_feed_producer *producer, struct feed_partition *
 	}
 	partition->task = task;
 	return TFC_OK;
+}
+
+/* Whether another worker of parameter servers may have room for the partition. */
+static bool partition_unassign(const tfc_feed_producer *producer, struct feed_partition *partition)
+{
+	if (!producer->has_ps || !partition->task || partition->put || partition->skip)
+		return false;
+	partition->task = NULL;
+	return true;
 }
 
 static int producer_enter(tfc_feed_producer *producer)
@@ -384,10 +397,13 @@ static int producer_put_rows(tfc_feed_producer *producer, uint64_t number, uint6
 		*ret_rows = skipped;
 		return TFC_OK;
 	}
-	code = partition_assign(producer, partition);
-	if (code == TFC_OK)
-		code = tfc__feed_stream_put(partition->task->stream, number, offset + skipped,
-					    producer->schema, rows, begin + skipped, error, &sent);
+	do {
+		code = partition_assign(producer, partition);
+		if (code == TFC_OK)
+			code = tfc__feed_stream_put(partition->task->stream, number,
+						    offset + skipped, producer->schema, rows,
+						    begin + skipped, error, &sent);
+	} while (code == TFC_EAGAIN && partition_unassign(producer, partition));
 	if (code == TFC_EAGAIN) {
 		producer->wants_ready = true;
 		tfc__fail(error, TFC_EAGAIN, "feed", 0, "the window of the task is full");

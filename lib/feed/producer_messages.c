@@ -158,6 +158,7 @@ static void task_done(struct feed_task *task, const struct tfc__feed_message *me
 				   ? message->rows - partition->done
 				   : task->rows_open;
 	partition->done = message->rows;
+	tfc__feed_producer_wake(task->producer); /* choose_task may choose this one now */
 	partition_check_done(task->producer, partition);
 }
 

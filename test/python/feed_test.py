@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import tfcluster as tfc
-from tfcluster import _abi, _columns
+from tfcluster import _abi, _columns, _producer
 from tfcluster._positions import Positions
 
 PATIENCE = 60  # seconds until something awaited counts as never coming
@@ -528,6 +528,34 @@ class DeliveryTest(FeedCase):
                 thread.join(PATIENCE)
                 self.assertTrue(done.is_set())
             self.assertEqual(job.result(PATIENCE), 1 << 16)
+
+    def test_workers_of_parameter_servers_get_rows_as_fast_as_they_read(self):
+        def read(ctx, directory):
+            rows = []
+            for count, batch in enumerate(ctx.feed("end" if ctx.task_type == "chief" else "train").batches()):
+                rows += batch["0"].tolist()
+                del batch
+                if ctx.name == "worker/1" and count == 0:
+                    with open(f"{directory}/gate") as file:
+                        file.read()
+            pathlib.Path(directory, f"{ctx.task_type}-{ctx.task_index}").write_text("\n".join(map(str, rows)))
+            return len(rows)
+        os.mkfifo(os.path.join(self.dir, "gate"))
+        roles = {"ps": {"server": False, "finish_s": 0.1}, "worker": {"server": False}}
+        with tfc.run(read, args=[self.dir], workers=2, ps=1, roles=roles, deadline_s=PATIENCE, **JOB) as job:
+            with job.feed("train", window=1 << 16, partition_rows=1024) as feed:
+                feed.put(np.arange(40 * 1024))  # worker/1 reads one batch, and worker/0 nearly all
+                with open(os.path.join(self.dir, "gate"), "w"):
+                    pass
+            with self.assertRaisesRegex(tfc.Error, "has parameter servers, whose workers return no results"):
+                _producer.Producer(job, "train", results=True)
+            with job.feed("end", task="chief/0") as feed:
+                feed.put(np.arange(3))
+            self.assertEqual(job.result(PATIENCE), 3)
+        os.unlink(os.path.join(self.dir, "gate"))
+        rows = self.ids()
+        self.assertEqual(sorted(rows["worker-0"] + rows["worker-1"]), list(range(40 * 1024)))
+        self.assertGreater(len(rows["worker-0"]), 30 * 1024)
 
     def test_arrays_outlive_the_feed(self):
         def keep(ctx):

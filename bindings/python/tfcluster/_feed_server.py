@@ -202,8 +202,10 @@ class Queue:
         return self._is_ended
 
     def _terminate(self) -> None:
-        if not self._is_ended:
+        context = self._feed._context
+        if not self._is_ended and context is not None:
             self._feed.terminate()
+            context.wait(lambda: False, PATIENCE_S)  # for producers that connect to a new server again
             self._is_ended, self._last = True, None
 
 
