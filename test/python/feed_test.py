@@ -541,7 +541,7 @@ class DeliveryTest(FeedCase):
             pathlib.Path(directory, f"{ctx.task_type}-{ctx.task_index}").write_text("\n".join(map(str, rows)))
             return len(rows)
         os.mkfifo(os.path.join(self.dir, "gate"))
-        roles = {"ps": {"server": False, "finish_s": 0.1}, "worker": {"server": False}}
+        roles: dict[str, dict[str, Any]] = {"ps": {"server": False, "finish_s": 0.1}, "worker": {"server": False}}
         with tfc.run(read, args=[self.dir], workers=2, ps=1, roles=roles, deadline_s=PATIENCE, **JOB) as job:
             with job.feed("train", window=1 << 16, partition_rows=1024) as feed:
                 feed.put(np.arange(40 * 1024))  # worker/1 reads one batch, and worker/0 nearly all
