@@ -169,7 +169,8 @@ class SourceTest(FeedCase):
             "w": pa.array([b"ab", b"cd", b"ef"], pa.binary(2)), "l": pa.array([[1], [], [2, 3]]),
             "f": pa.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], pa.list_(pa.float32(), 2)),
             "large": pa.array(["p", "q", "r"], pa.large_string()), "vt": pa.array(["v", None, "w" * 20], pa.string_view()),
-            "vb": pa.array([b"v", b"", b"w" * 20], pa.binary_view()), "ll": pa.array([[1], [], [2]], pa.large_list(pa.int8())),
+            "vb": pa.array([b"v", b"", b"w" * 20], pa.binary_view()),
+            "ll": pa.array([[1], [], [2]], pa.large_list(pa.int8())),
             "vl": pa.array([["a" * 13], None, []], pa.list_(pa.string_view())), "o": pa.array([True, False, True])})
         expected = {"i": [1, None, 3], "t": ["a", "", "ccc"], "b": ["x", "yy", ""], "w": ["ab", "cd", "ef"],
                     "l": [[1], [], [2, 3]], "f": [[1, 2], [3, 4], [5, 6]], "large": ["p", "q", "r"],
