@@ -10,10 +10,13 @@ that helper program, which the test starts, and not the test itself.
 """
 
 import argparse
+import contextlib
+import ctypes
 import json
 import os
 import pathlib
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +25,7 @@ import time
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 MUTANTS = SOURCE / "test" / "sim" / "mutants"
 BATCH = 40
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def changed_files(patch):
@@ -136,11 +140,34 @@ def test_program(name):
     return f"test/{name}_test" if "/" in name else f"test/sim/{name}_test"
 
 
+def groups_of(pid):
+    """The cgroup directories that a mutant has made for a process, the innermost first."""
+    path = next((line[len("0::"):] for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+                 if line.startswith("0::")), "/")
+    roots = [root for root in (pathlib.Path("/sys/fs/cgroup/unified"), pathlib.Path("/sys/fs/cgroup")) if root.is_dir()]
+    group = roots[0] / path.strip("/")
+    return [part for part in (group, *group.parents) if any(name.startswith("tfc-") for name in part.parts)]
+
+
+def end_orphans():
+    """Ends what a mutant of the guard or the shim has left: this process adopts it."""
+    groups = []
+    while children := pathlib.Path("/proc/thread-self/children").read_text().split():
+        for child in map(int, children):
+            groups += groups_of(child)
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    for group in sorted(set(groups), reverse=True):
+        with contextlib.suppress(OSError):
+            group.rmdir()
+
+
 def run_test(build, program, case, helpers):
     """The line of the test's output that says that this case failed, or None. ERROR: it has also left something
     behind."""
     env = dict(os.environ, TFC_HELPER_DIR=str(helpers), TFC_TEST_TASK=str(build / "test" / "proc" / "test_task"))
     done = subprocess.run([program], capture_output=True, text=True, env=env)
+    end_orphans()
     return next((line for line in (done.stdout + done.stderr).splitlines()
                  if line in (f"[  FAILED  ] {case}", f"[  ERROR   ] {case}")), None)
 
@@ -153,6 +180,7 @@ def main():
     parser.add_argument("--tests", action="store_true")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     missed = 0
     for patch in sorted(MUTANTS.glob("*.patch")):
         test = head_line(patch, "Test")
