@@ -117,6 +117,9 @@ static bool feed_socket_read(struct tfc__feed_socket *sock)
 				     MSG_DONTWAIT, &fd, 1);
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
+	/* The other end has closed without reading all. What it has sent before is still there. */
+	if (len < 0 && errno == ECONNRESET)
+		return true;
 	if (len <= 0) {
 		tfc__fail(&error, TFC_ELOST, "feed", len < 0 ? errno : 0,
 			  "the other end of the feed has closed the connection");

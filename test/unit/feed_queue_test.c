@@ -280,6 +280,25 @@ static void memory_that_could_shrink_is_refused(void **state)
 	close(memory);
 }
 
+/* What the producer did not read makes the kernel report ECONNRESET before what it has sent. */
+static void the_end_arrives_though_the_producer_has_left(void **state)
+{
+	struct queue_consumer consumer;
+	struct queue_producer producer;
+	queue_consumer_open(&consumer, 1, 0);
+	queue_producer_open(&producer, "a", 1);
+	queue_put(&producer, 1, 0, 3);
+	queue_finish(&producer, 1, 3);
+	queue_expect_rows(&consumer, 1, 0, 3);
+	queue_expect_end_of(&consumer, 1, 3);
+	assert_int_equal(tfc_feed_consumer_done(consumer.feed, 1, 3), TFC_OK);
+	queue_end(&producer);
+	queue_producer_close(&producer);
+	assert_null(queue_next(&consumer));
+	assert_int_equal(consumer.code, 0);
+	tfc_feed_consumer_close(consumer.feed);
+}
+
 static void a_queue_has_one_consumer_that_of_the_latest_attempt(void **state)
 {
 	struct queue_consumer first, second, later;
@@ -384,6 +403,7 @@ int main(void)
 		TEST(releases_of_another_thread_wait_for_room_and_arrive),
 		TEST(a_lying_producer_is_dropped_alone),
 		TEST(memory_that_could_shrink_is_refused),
+		TEST(the_end_arrives_though_the_producer_has_left),
 		TEST(a_queue_has_one_consumer_that_of_the_latest_attempt),
 		TEST(a_terminated_consumer_tells_producers_that_come_later),
 		TEST(a_consumer_without_a_node_has_an_error),
