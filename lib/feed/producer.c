@@ -83,12 +83,15 @@ void tfc__feed_partition_free(tfc_feed_producer *producer, struct feed_partition
 	free(partition);
 }
 
-/* Sends END to the consumers to which nothing will be sent any more: every partition has a task. */
+/* Sends END to the consumers to which nothing will be sent any more: every partition has a task,
+ * and was put there as a whole. */
 static void send_ends(tfc_feed_producer *producer)
 {
-	for (uint32_t i = 0; i < producer->partitions.count; i++)
-		if (!((struct feed_partition *)producer->partitions.records[i])->task)
+	for (uint32_t i = 0; i < producer->partitions.count; i++) {
+		const struct feed_partition *partition = producer->partitions.records[i];
+		if (!partition->task || !partition->is_finished)
 			return;
+	}
 	TFC__LIST_EACH (link, &producer->tasks) {
 		struct feed_task *task = tfc__container_of(link, struct feed_task, link);
 		if (task->is_welcome && !task->is_end_sent)
@@ -521,8 +524,7 @@ int tfc_feed_producer_end(tfc_feed_producer *producer)
 		return code;
 	for (uint32_t i = 0; i < producer->partitions.count; i++) {
 		const struct feed_partition *partition = producer->partitions.records[i];
-		if (!partition->is_finished && partition->put && !partition->skip &&
-		    !producer->is_terminated)
+		if (!partition->is_finished && partition->put && !producer->is_terminated)
 			return tfc__ctx_fail(producer->ctx, TFC_ESTATE, "feed", 0,
 					     "cannot end the feed: partition %llu is not finished",
 					     (unsigned long long)partition->number);

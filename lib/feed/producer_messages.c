@@ -66,20 +66,21 @@ static void task_report(struct feed_task *task, const struct tfc__feed_message *
 
 /* ---- messages from consumers */
 
-/* The consumer has rows of a partition from this producer's previous process. Nothing of it was
- * sent by this one yet, but its put may wait. */
+/* The consumer has rows of a partition, from this producer's previous process or from before the
+ * connection broke. They are not sent again, unless the partition has another task by now. */
 static void task_position(struct feed_task *task, const struct tfc__feed_message *message)
 {
 	tfc_feed_producer *producer = task->producer;
 	struct feed_partition *partition = tfc__feed_table_find(&producer->partitions,
 								message->partition);
-	if (producer->is_ending || (partition && (partition->task || partition->put)))
+	if (partition ? partition->task || partition->put > message->rows : producer->is_ending)
 		return;
 	if (!partition && !(partition = tfc__feed_partition_add(producer, message->partition)))
 		return;
 	partition->task = task;
 	partition->skip = message->rows;
-	partition->done = message->offset;
+	if (message->offset > partition->done)
+		partition->done = message->offset;
 	partition->is_known_whole = message->is_end;
 }
 
