@@ -62,7 +62,9 @@ def count_rows(args, ctx):
         return {"counts": counted, "trained": trained}
 
     refusals = []
-    for refused in (lambda: task.feed("train").dataset(16, uneven="drop"), ctx.get_data_feed):
+    task.checkpoints(counts=counts)
+    for refused in (lambda: task.feed("train").dataset(16, uneven="drop"), ctx.get_data_feed,
+                    lambda: task.feed("train", ack="commit").dataset(16)):
         try:
             refused()
         except tfc.InvalidError as error:
@@ -108,6 +110,7 @@ class ParameterServersTest(unittest.TestCase):
         result = job.result()
         self.assertIn('"drop" is for mirrored workers', result["refusals"][0])
         self.assertIn('with parameter servers, the workers read queue "input"', result["refusals"][1])
+        self.assertIn('under parameter servers, use "consume"', result["refusals"][2])
         self.assertEqual(min(result["first"]["counts"]), 1)
         # What the worker had got and not consumed was fed again: the last batch, and the rest of its partitions.
         self.assertLess(sum(result["first"]["counts"]), ROWS + 500)

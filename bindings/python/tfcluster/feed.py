@@ -82,8 +82,7 @@ class Feed:
         self._marks.clear()
         self._batch_ends.clear()
         self._no_rows = None
-        if self._checkpoints is not None and "ps" in self._task.cluster_spec:
-            raise invalid('ack="commit" needs workers that train themselves; under parameter servers, use "consume"')
+        self._check_ack()
         committed = self._checkpoints.add_feed(self._queue, self) if self._checkpoints is not None else None
         self._reported: tuple[int, bool] | None = None
         options = _abi.tfc_feed_consumer_options()
@@ -104,6 +103,10 @@ class Feed:
             context.close()
             raise
         self._context = context
+
+    def _check_ack(self) -> None:
+        if self._checkpoints is not None and "ps" in self._task.cluster_spec:
+            raise invalid('ack="commit" needs workers that train themselves; under parameter servers, use "consume"')
 
     def _receive(self, event: Any) -> None:
         self._is_ready = True
@@ -352,6 +355,7 @@ class Feed:
 
         from . import _feed_workers
         if _feed_workers.is_coordinator(self._task):
+            self._check_ack()
             if uneven != "pad":
                 raise invalid('uneven: "drop" is for mirrored workers; those of parameter servers get a mask, because they '
                               "take steps also when they have no rows")
