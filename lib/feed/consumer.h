@@ -22,6 +22,8 @@ struct feed_source {
 	uint64_t window;                 /* of what it sends; 0: not known yet */
 	uint64_t held_bytes;             /* of all its partitions */
 	bool is_terminated;              /* it was sent TERMINATE */
+	uint64_t positions_at; /* changes of the consumer before it was sent the positions */
+	uint64_t changed_at;   /* and up to the last one that this source has made */
 };
 
 struct feed_part {
@@ -56,6 +58,7 @@ struct tfc_feed_consumer {
 	bool wants_results;
 	struct tfc__link ready; /* struct tfc_feed_batch */
 	struct tfc__feed_table parts;
+	uint64_t changes;     /* rows and ends of partitions that have arrived */
 	struct tfc__map done; /* the numbers of the partitions that are done */
 	struct tfc__feed_positions committed;
 	bool is_committing;                     /* partitions are done when they are committed */

@@ -124,21 +124,33 @@ int tfc__feed_source_terminate(struct feed_source *source)
 	return code;
 }
 
-/* Gives the source its name. A producer that comes back takes the place of its previous process. */
-static void source_adopt(struct feed_source *source, const char *name)
+/*
+ * Gives the source its name. A producer that comes back takes the place of its previous process.
+ * Returns false if rows of that process have arrived after this one was told the positions: the
+ * source is freed, and the producer connects again.
+ */
+static bool source_adopt(struct feed_source *source, const char *name)
 {
 	tfc_feed_consumer *consumer = source->consumer;
+	bool is_late = false;
 	TFC__LIST_EACH (link, &consumer->sources) {
 		struct feed_source *other = tfc__container_of(link, struct feed_source, link);
 		if (other == source || strcmp(other->name, name) != 0)
 			continue;
 		if (other->stream)
 			source_lose(other);
-		tfc__feed_source_free(other);
+		is_late |= other->changed_at > source->positions_at;
+		if (!is_late)
+			tfc__feed_source_free(other);
+	}
+	if (is_late) {
+		source_lose(source);
+		return false;
 	}
 	snprintf(source->name, sizeof(source->name), "%s", name);
 	if (!has_dead_source(consumer))
 		tfc__timer_cancel(&consumer->patience);
+	return true;
 }
 
 static void source_hello(struct feed_source *source, const struct tfc__feed_message *message)
@@ -149,7 +161,8 @@ static void source_hello(struct feed_source *source, const struct tfc__feed_mess
 		source_break(source, "has another version of the feed");
 		return;
 	}
-	source_adopt(source, message->producer);
+	if (!source_adopt(source, message->producer))
+		return;
 	if (message->producers > consumer->producers)
 		consumer->producers = message->producers;
 	consumer->wants_results |= message->wants_results;
@@ -217,6 +230,7 @@ static void source_batch(void *user, tfc_feed_batch *batch)
 		return;
 	}
 	part->received += batch->layout.rows;
+	source->changed_at = ++consumer->changes;
 	tfc__list_append(&part->held, &batch->link);
 	part->held_bytes += batch->bytes;
 	source->held_bytes += batch->bytes;
@@ -245,6 +259,7 @@ static void source_finish(struct feed_source *source, const struct tfc__feed_mes
 	}
 	tfc__list_append(&part->held, &end->link);
 	part->is_finished = true;
+	source->changed_at = ++consumer->changes;
 	part_flow(consumer, part);
 }
 
@@ -373,6 +388,7 @@ void tfc__feed_consumer_add_source(tfc_feed_consumer *consumer, int fd)
 		return;
 	}
 	source->consumer = consumer;
+	source->positions_at = consumer->changes;
 	tfc__list_init(&source->link);
 	if (tfc__feed_stream_open(consumer->ctx, fd, &source_ops, source, NULL, &source->stream) <
 	    0) {

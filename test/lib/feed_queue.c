@@ -78,7 +78,7 @@ void queue_send(struct queue_producer *producer, struct tfc__feed_message messag
 	assert_int_equal(tfc__feed_stream_send(producer->stream, &message), TFC_OK);
 }
 
-void queue_producer_open(struct queue_producer *producer, const char *name, uint32_t producers)
+void queue_producer_connect(struct queue_producer *producer)
 {
 	struct tfc__feed_message connect = {.kind = TFC__FEED_CONNECT,
 					    .version = TFC__FEED_VERSION,
@@ -92,11 +92,21 @@ void queue_producer_open(struct queue_producer *producer, const char *name, uint
 			 TFC_OK);
 	assert_int_equal(tfc__feed_socket_send(&producer->socket, &connect, -1), TFC_OK);
 	RUN_UNTIL(producer->stream && producer->is_welcome);
+}
+
+void queue_hello(struct queue_producer *producer, const char *name, uint32_t producers)
+{
 	queue_send(producer, (struct tfc__feed_message){.kind = TFC__FEED_HELLO,
 							.version = TFC__FEED_VERSION,
 							.producer = name,
 							.producers = producers,
 							.window = WINDOW});
+}
+
+void queue_producer_open(struct queue_producer *producer, const char *name, uint32_t producers)
+{
+	queue_producer_connect(producer);
+	queue_hello(producer, name, producers);
 }
 
 void queue_producer_close(struct queue_producer *producer)

@@ -71,7 +71,10 @@ void queue_expect_rows(struct queue_consumer *consumer, uint64_t partition, uint
 
 void queue_expect_end_of(struct queue_consumer *consumer, uint64_t partition, uint64_t rows);
 
-/* Connects, and sends HELLO. */
+/* Connects, until WELCOME. */
+void queue_producer_connect(struct queue_producer *producer);
+void queue_hello(struct queue_producer *producer, const char *name, uint32_t producers);
+/* Both. */
 void queue_producer_open(struct queue_producer *producer, const char *name, uint32_t producers);
 
 void queue_producer_close(struct queue_producer *producer);

@@ -85,6 +85,31 @@ static void a_large_partition_resumes_with_its_producer(void **state)
 	queue_producer_close(&producer);
 }
 
+static void a_producer_that_comes_back_too_soon_hears_all_positions(void **state)
+{
+	struct queue_consumer consumer;
+	struct queue_producer before, after;
+	queue_consumer_open(&consumer, 1, 0);
+	queue_producer_open(&before, "a", 1);
+	queue_producer_connect(&after);
+	assert_int_equal(after.positions, 0);
+	queue_put(&before, 1, 0, 4); /* was in the kernel when it died */
+	queue_finish(&before, 1, 4);
+	queue_producer_close(&before);
+	queue_expect_rows(&consumer, 1, 0, 4);
+	queue_expect_end_of(&consumer, 1, 4);
+	queue_hello(&after, "a", 1);
+	RUN_UNTIL(after.is_down);
+	queue_producer_close(&after);
+	queue_producer_open(&after, "a", 1);
+	assert_int_equal(after.positions, 1);
+	assert_int_equal(after.position_rows, 4);
+	queue_end(&after);
+	assert_null(queue_next(&consumer));
+	tfc_feed_consumer_close(consumer.feed);
+	queue_producer_close(&after);
+}
+
 static void a_later_attempt_goes_on_where_the_earlier_one_was(void **state)
 {
 	struct queue_consumer consumer;
@@ -396,6 +421,7 @@ int main(void)
 		TEST(rows_arrive_in_order_and_the_queue_ends_after_all_producers),
 		TEST(a_small_partition_is_discarded_with_its_producer),
 		TEST(a_large_partition_resumes_with_its_producer),
+		TEST(a_producer_that_comes_back_too_soon_hears_all_positions),
 		TEST(a_later_attempt_goes_on_where_the_earlier_one_was),
 		TEST(a_producer_hears_what_a_checkpoint_has),
 		TEST(wrong_positions_are_refused),
