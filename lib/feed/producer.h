@@ -26,7 +26,7 @@ struct feed_task {
 	struct tfc__feed_stream *stream; /* NULL: none */
 	bool is_welcome;                 /* WELCOME was received: rows can be sent */
 	bool has_read;                   /* it was welcome once */
-	bool is_end_sent;
+	bool is_end_sent; /* END; it stays so without a stream if the task had consumed all */
 	uint64_t unreached_since; /* ns; 0: its node answers */
 	struct tfc__timer retry;
 

@@ -336,14 +336,25 @@ void tfc__feed_task_receive_result(struct feed_task *task, tfc_feed_batch *batch
 	tfc_feed_batch_release(batch);
 }
 
-/* The partitions that the task had must be put again, from where it had consumed them. */
+static bool has_partitions(const struct feed_task *task)
+{
+	const tfc_feed_producer *producer = task->producer;
+	for (uint32_t i = 0; i < producer->partitions.count; i++)
+		if (((const struct feed_partition *)producer->partitions.records[i])->task == task)
+			return true;
+	return false;
+}
+
+/* The partitions that the task had must be put again, from where it had consumed them. One that has
+ * consumed all of its own has closed the queue, which it may open again for the next feed. */
 bool tfc__feed_task_is_down(struct feed_task *task)
 {
 	tfc_feed_producer *producer = task->producer;
 	struct feed_partition **records = (struct feed_partition **)producer->partitions.records;
 	task->rows_put = task->rows_open = task->steps = 0;
 	task->granted = task->granted_padded = 0;
-	task->is_step_end = task->is_grant_final = task->is_end_sent = task->is_in_step = false;
+	task->is_step_end = task->is_grant_final = task->is_in_step = false;
+	task->is_end_sent = task->is_end_sent && !has_partitions(task);
 	for (uint32_t i = producer->partitions.count; i-- > 0;) {
 		if (records[i]->task != task)
 			continue;

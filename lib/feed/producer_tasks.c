@@ -137,7 +137,8 @@ static void task_dial(struct feed_task *task)
 	tfc_feed_producer *producer = task->producer;
 	tfc_error error = TFC_ERROR_INIT;
 	int fd;
-	if (task->stream || task->broker.ctx || !task->is_running || producer->is_over)
+	if (task->stream || task->broker.ctx || !task->is_running || producer->is_over ||
+	    task->is_end_sent)
 		return;
 	tfc__feed_address(address, producer->job, task->node);
 	if (tfc__feed_socket_dial(address, &error, &fd) < 0) {
@@ -184,7 +185,10 @@ static bool task_has_ended(struct feed_task *task)
 	task->unreached_since = 0;
 	tfc__timer_cancel(&task->retry);
 	tfc__feed_socket_close(&task->broker);
-	return !task->stream || task_lose_stream(task);
+	if (task->stream && !task_lose_stream(task))
+		return false;
+	task->is_end_sent = false;
+	return true;
 }
 
 static void task_changed(struct feed_task *task, const tfc_event *event)

@@ -1,5 +1,6 @@
 """The feed in Python: what the driver puts, and what the tasks of a real job get."""
 
+import json
 import os
 import pathlib
 import signal
@@ -491,6 +492,48 @@ class DeliveryTest(FeedCase):
                     pass
                 feed.put(parts)
             self.assertEqual(job.result(PATIENCE), list(range(40)))
+
+    def test_a_task_that_is_ahead_waits_for_the_next_feed(self):
+        def read_twice(ctx, directory):
+            import json
+            import os
+            import time
+            passes = []
+            for number in range(2):
+                ids = []
+                feed = ctx.feed("train")
+                open_queue = feed._open
+
+                def note_open(*args, open_queue=open_queue):
+                    open_queue(*args)
+                    open(f"{directory}/open-{ctx.task_index}", "w").close()
+                feed._open = note_open
+                for batch in feed.batches():
+                    ids += batch["0"].tolist()
+                    while ctx.task_index == 1 and number == 0 and not os.path.exists(f"{directory}/ahead"):
+                        time.sleep(0.01)
+                if ctx.task_index == 0 and number == 0:
+                    # The other task goes on when the producer has had the time to come back to this one.
+                    import threading
+                    threading.Timer(0.5, lambda: open(f"{directory}/ahead", "w").close()).start()
+                passes.append([ids, os.path.exists(f"{directory}/second")])
+            with open(f"{directory}/{ctx.task_index}", "w") as file:
+                json.dump(passes, file)
+        with tfc.run(read_twice, args=[self.dir], workers=2, **JOB) as job:
+            for first in 0, 100:
+                with job.feed("train", partition_rows=10) as feed:
+                    while not all(os.path.exists(f"{self.dir}/open-{index}") for index in range(2)):
+                        job.wait(0.05)
+                    if first:
+                        pathlib.Path(self.dir, "second").touch()
+                    feed.put(np.arange(first, first + 100))
+            job.result(PATIENCE)
+        passes = [json.loads(pathlib.Path(self.dir, name).read_text()) for name in "01"]
+        self.assertTrue(passes[0][0][0] and passes[1][0][0], "one task got all rows of the first feed")
+        for number, first in enumerate((0, 100)):
+            (ids, is_second), (other_ids, is_other_second) = passes[0][number], passes[1][number]
+            self.assertEqual(sorted(ids + other_ids), list(range(first, first + 100)))
+            self.assertEqual((is_second, is_other_second), (bool(number),) * 2)
 
     def test_terminate_ends_the_feed_at_once(self):
         def few(ctx):
