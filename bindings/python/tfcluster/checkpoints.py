@@ -113,7 +113,10 @@ class Checkpoints:
     # ---- the positions of feeds
 
     def add_feed(self, queue: str, feed: Feed) -> list[Entry]:
-        """Writes the positions of a feed with the checkpoints from now on. Returns those that were restored."""
+        """Writes the positions of a feed with the checkpoints from now on, in place of an earlier feed of the queue. Returns
+        those that the newest checkpoint has."""
+        if queue in self._feeds:
+            self._feeds[queue][0].close()
         self._feeds[queue] = feed, self.step
         self._checkpoint.tfcluster_feeds = self._feed_state
         return self._committed.setdefault(queue, Positions()).entries()
