@@ -75,6 +75,7 @@ enum tfc_verb {
 	TFC_VERB_WATCH = 12,
 	TFC_VERB_SIGNAL = 13,
 	TFC_VERB_STACKS = 14,
+	TFC_VERB_FEED = 15, /* a producer on another machine feeds the job */
 };
 
 /** "node", "submit", "read"; "?" for an unknown one. Static string. Thread: any. Errors: none. */

@@ -113,6 +113,8 @@ void tfc__feed_producer_check_end(tfc_feed_producer *producer)
 		struct feed_task *task = tfc__container_of(link, struct feed_task, link);
 		if (!task->is_end_sent && !task->has_exited && !producer->is_terminated)
 			return;
+		if (!tfc__feed_remote_is_flushed(task->remote) && !producer->is_terminated)
+			return;
 		if (task->is_in_step && task->is_welcome && !task->is_grant_final &&
 		    !producer->is_terminated)
 			return;

@@ -7,6 +7,7 @@
 
 #include "feed/names.h"
 #include "feed/positions.h"
+#include "feed/remote.h"
 #include "feed/stream.h"
 #include "feed/table.h"
 #include <tfcluster/feed.h>
@@ -22,12 +23,15 @@ struct feed_task {
 	bool has_exited; /* with status 0: it reads nothing any more */
 
 	/* the way to its consumer */
-	struct tfc__feed_socket broker;  /* while it is looked for */
+	struct tfc__feed_socket broker; /* while it is looked for */
+	struct tfc__feed_remote
+		*remote; /* NULL: not looked for, and not used, on another machine */
 	struct tfc__feed_stream *stream; /* NULL: none */
 	bool is_welcome;                 /* WELCOME was received: rows can be sent */
 	bool has_read;                   /* it was welcome once */
 	bool is_end_sent; /* END; it stays so without a stream if the task had consumed all */
 	uint64_t unreached_since; /* ns; 0: its node answers */
+	uint64_t unreached_limit; /* ns: how long that may last, by what it is */
 	struct tfc__timer retry;
 
 	uint64_t rows_put;  /* in all, of its attempt */

@@ -12,7 +12,11 @@
 #include "gateway/gateway.h"
 
 #define RETRY_NS (20 * TFC__MS)
-#define UNREACHED_NS (5 * TFC__SECOND) /* until a node counts as one of another machine */
+#define RETRY_REMOTE_NS (200 * TFC__MS)
+#define UNREACHED_NS (5 * TFC__SECOND) /* until a node counts as one that cannot be reached */
+/* Until the same is true of a node that answered, or that others know: the job's events report
+ * earlier whether its task is lost. */
+#define SILENT_NS (60 * TFC__SECOND)
 
 static void task_dial(struct feed_task *task);
 
@@ -39,6 +43,8 @@ static bool task_lose_stream(struct feed_task *task)
 {
 	tfc__feed_stream_close(task->stream);
 	task->stream = NULL;
+	tfc__feed_remote_close(task->remote);
+	task->remote = NULL;
 	task->is_welcome = false;
 	return tfc__feed_task_is_down(task);
 }
@@ -61,15 +67,17 @@ static void task_down(void *user, const tfc_error *why)
 static const struct tfc__feed_stream_ops task_ops = {task_message, task_batch, task_room,
 						     task_down};
 
-static void task_adopt_stream(struct feed_task *task, int fd)
+/* Returns false when out of memory: it is tried again later. */
+static bool task_adopt_stream(struct feed_task *task, int fd)
 {
 	tfc_feed_producer *producer = task->producer;
 	tfc__feed_socket_close(&task->broker);
 	if (tfc__feed_stream_open(producer->ctx, fd, &task_ops, task, NULL, &task->stream) < 0) {
 		task_retry_later(task);
-		return;
+		return false;
 	}
 	tfc__feed_stream_set_limits(task->stream, &producer->limits);
+	return true;
 }
 
 /* ---- the node */
@@ -108,28 +116,91 @@ static void broker_down(void *user, const tfc_error *why)
 
 static const struct tfc__feed_socket_ops broker_ops = {broker_message, broker_down, NULL};
 
-/* Nobody listens: the node has just ended, and its job's events will say so, or it is on another
- * machine. */
-static void task_unreached(struct feed_task *task, const tfc_error *why)
+/* ---- a node of another machine */
+
+static void task_fail(struct feed_task *task, int code, const char *reason)
 {
 	tfc_error error = TFC_ERROR_INIT;
+	tfc__fail(&error, code, "feed", 0, "cannot feed %s on node \"%s\": %s", task->name,
+		  task->node, reason);
+	tfc__feed_producer_fail(task->producer, &error);
+}
+
+/* Whether the task was not reached for so long, always in the same way. */
+static bool task_is_unreached(struct feed_task *task, uint64_t limit)
+{
 	uint64_t now = tfc__now();
-	if (!task->unreached_since)
+	if (!task->unreached_since || task->unreached_limit != limit)
 		task->unreached_since = now;
-	if (why->code != TFC_EACCES && now - task->unreached_since < UNREACHED_NS) {
+	task->unreached_limit = limit;
+	return now - task->unreached_since >= limit;
+}
+
+/* Nobody knows the node: it has just ended, and its job's events will say so; or it is on another
+ * machine, and there is no way to it. */
+static void task_unreached(struct feed_task *task)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	if (!task_is_unreached(task, UNREACHED_NS)) {
 		task_retry_later(task);
 		return;
 	}
-	if (why->code == TFC_EACCES)
-		error = *why;
-	else
-		tfc__fail(
-			&error, TFC_EUNREACH, "feed", 0,
-			"cannot feed %s: its node \"%s\" is not on this machine; run the producer "
-			"where the task runs",
-			task->name, task->node);
+	tfc__fail(&error, TFC_EUNREACH, "feed", 0,
+		  "cannot feed %s: its node \"%s\" is not on this machine; run the producer "
+		  "where the task runs",
+		  task->name, task->node);
 	tfc__feed_producer_fail(task->producer, &error);
 }
+
+static void task_remote_connected(void *user, int fd)
+{
+	struct feed_task *task = user;
+	task->unreached_since = 0;
+	if (!task_adopt_stream(task, fd)) {
+		tfc__feed_remote_close(task->remote);
+		task->remote = NULL;
+	}
+}
+
+static void task_remote_failed(void *user, const tfc_error *why)
+{
+	struct feed_task *task = user;
+	const tfc_error error = *why;
+	tfc__feed_remote_close(task->remote);
+	task->remote = NULL;
+	if (error.code == TFC_ENOTSUP || error.code == TFC_ENOENT)
+		task_unreached(task);
+	else if (error.code == TFC_EACCES || error.code == TFC_EINVAL || error.code == TFC_EPARSE)
+		task_fail(task, error.code, error.text);
+	else if (task_is_unreached(task, SILENT_NS))
+		task_fail(task, TFC_EUNREACH, error.text);
+	else
+		tfc__timer_set(&task->retry, tfc__now() + RETRY_REMOTE_NS);
+}
+
+static void task_remote_flushed(void *user)
+{
+	const struct feed_task *task = user;
+	tfc__feed_producer_check_end(task->producer);
+}
+
+static const struct tfc__feed_remote_ops remote_ops = {task_remote_connected, task_remote_failed,
+						       task_remote_flushed};
+
+static void task_dial_remote(struct feed_task *task)
+{
+	const tfc_feed_producer *producer = task->producer;
+	struct tfc__feed_connect connect = {0};
+	snprintf(connect.job, sizeof(connect.job), "%.16s", producer->job);
+	snprintf(connect.task, sizeof(connect.task), "%s", task->name);
+	snprintf(connect.queue, sizeof(connect.queue), "%s", producer->queue);
+	snprintf(connect.node, sizeof(connect.node), "%s", task->node);
+	if (tfc__feed_remote_open(producer->gateway, &connect, &remote_ops, task, NULL,
+				  &task->remote) < 0)
+		task_retry_later(task);
+}
+
+/* ---- the way to the node */
 
 static void task_dial(struct feed_task *task)
 {
@@ -137,14 +208,19 @@ static void task_dial(struct feed_task *task)
 	tfc_feed_producer *producer = task->producer;
 	tfc_error error = TFC_ERROR_INIT;
 	int fd;
-	if (task->stream || task->broker.ctx || !task->is_running || producer->is_over ||
-	    task->is_end_sent)
+	if (task->stream || task->broker.ctx || task->remote || !task->is_running ||
+	    producer->is_over || task->is_end_sent)
 		return;
 	tfc__feed_address(address, producer->job, task->node);
-	if (tfc__feed_socket_dial(address, &error, &fd) < 0) {
-		task_unreached(task, &error);
+	int code = tfc__feed_socket_dial(address, &error, &fd);
+	if (code == TFC_EACCES)
+		tfc__feed_producer_fail(producer, &error);
+	else if (code == TFC_EUNREACH)
+		task_dial_remote(task);
+	else if (code < 0)
+		task_unreached(task);
+	if (code < 0)
 		return;
-	}
 	task->unreached_since = 0;
 	struct tfc__feed_message message = {.kind = TFC__FEED_CONNECT,
 					    .version = TFC__FEED_VERSION,
@@ -185,8 +261,13 @@ static bool task_has_ended(struct feed_task *task)
 	task->unreached_since = 0;
 	tfc__timer_cancel(&task->retry);
 	tfc__feed_socket_close(&task->broker);
-	if (task->stream && !task_lose_stream(task))
-		return false;
+	if (task->stream) {
+		if (!task_lose_stream(task))
+			return false;
+	} else {
+		tfc__feed_remote_close(task->remote);
+		task->remote = NULL;
+	}
 	task->is_end_sent = false;
 	return true;
 }
@@ -337,6 +418,7 @@ void tfc__feed_tasks_close(tfc_feed_producer *producer)
 		tfc__feed_socket_close(&task->broker);
 		tfc__feed_stream_close(task->stream);
 		tfc__feed_positions_fini(&task->committed);
+		tfc__feed_remote_close(task->remote);
 		free(task);
 	}
 }

@@ -20,15 +20,27 @@
 
 /* ---- the sender's side */
 
+int tfc__feed_memory_make(uint64_t size, tfc_error *error, int *ret_fd)
+{
+	int fd = memfd_create("tfcluster-feed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return tfc__fail_errno(error, "feed", errno, "cannot make shared memory");
+	if (ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
+		int code = tfc__fail_errno(error, "feed", errno,
+					   "cannot make %llu bytes of shared memory",
+					   (unsigned long long)size);
+		close(fd);
+		return code;
+	}
+	*ret_fd = fd;
+	return TFC_OK;
+}
+
 static int segment_make_memory(struct tfc__feed_segment *segment, uint64_t size, tfc_error *error)
 {
-	segment->fd = memfd_create("tfcluster-feed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (segment->fd < 0)
-		return tfc__fail_errno(error, "feed", errno, "cannot make shared memory");
-	if (ftruncate(segment->fd, (off_t)size) < 0 || fcntl(segment->fd, F_ADD_SEALS, SEALS) < 0)
-		return tfc__fail_errno(error, "feed", errno,
-				       "cannot make %llu bytes of shared memory",
-				       (unsigned long long)size);
+	int code = tfc__feed_memory_make(size, error, &segment->fd);
+	if (code < 0)
+		return code;
 	void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd, 0);
 	if (base == MAP_FAILED)
 		return tfc__fail_errno(error, "feed", errno,

@@ -40,6 +40,9 @@ struct tfc__feed_segment {
 	uint32_t extent_count;
 };
 
+/* Makes memory of `size` bytes that cannot shrink. TFC_ENOMEM, TFC_ENOSPC, TFC_EMFILE, TFC_ESYS. */
+int tfc__feed_memory_make(uint64_t size, tfc_error *error, int *ret_fd);
+
 /* TFC_ENOMEM, TFC_ENOSPC, TFC_EMFILE, TFC_ESYS. */
 int tfc__feed_segment_open(struct tfc__feed_segment *segment, uint64_t size, tfc_error *error);
 /* Returns false when there is no room. The lowest free address is used first: it is most likely to

@@ -20,6 +20,8 @@ struct feed_unsent {
 	int fd;
 };
 
+static void feed_socket_event(struct tfc__io *io, uint32_t events);
+
 static void feed_socket_free_unsent(struct feed_unsent *unsent)
 {
 	tfc__list_remove(&unsent->link);
@@ -51,11 +53,29 @@ static void feed_socket_flush(struct tfc__feed_socket *sock)
 	}
 }
 
-static void feed_socket_watch(struct tfc__feed_socket *sock)
+/* Without an event to wait for, the descriptor is not watched: a hangup is always reported. */
+static int feed_socket_watch(struct tfc__feed_socket *sock)
 {
 	bool is_full = sock->awaits_room || !tfc__list_is_empty(&sock->queue);
-	if (sock->io.ctx)
-		tfc__io_set(&sock->io, is_full ? EPOLLIN | EPOLLOUT : EPOLLIN);
+	uint32_t events = (sock->is_paused ? 0 : (uint32_t)EPOLLIN) |
+			  (is_full ? (uint32_t)EPOLLOUT : 0);
+	if (sock->is_down)
+		return TFC_OK;
+	if (!events)
+		tfc__io_close(&sock->io);
+	else if (sock->io.ctx)
+		return tfc__io_set(&sock->io, events);
+	else
+		return tfc__io_open(&sock->io, sock->ctx, sock->fd.fd, events, feed_socket_event);
+	return TFC_OK;
+}
+
+int tfc__feed_socket_pause(struct tfc__feed_socket *sock, bool is_paused)
+{
+	if (sock->is_paused == is_paused)
+		return TFC_OK;
+	sock->is_paused = is_paused;
+	return feed_socket_watch(sock);
 }
 
 void tfc__feed_socket_await_room(struct tfc__feed_socket *sock)
@@ -81,28 +101,43 @@ static int feed_socket_queue(struct tfc__feed_socket *sock, struct tfc__buf *dat
 	return TFC_OK;
 }
 
+/* Frees the data, or queues it. */
+static int feed_socket_send(struct tfc__feed_socket *sock, struct tfc__buf *data, int fd)
+{
+	int code = TFC_OK;
+	if (data->is_failed)
+		code = TFC_ENOMEM;
+	else if (data->len > TFC__FEED_MESSAGE_MAX)
+		code = TFC_ETOOBIG;
+	else if (!tfc__list_is_empty(&sock->queue))
+		code = feed_socket_queue(sock, data, fd);
+	else if (feed_socket_write(sock->fd.fd, data, fd) < 0 &&
+		 (errno == EAGAIN || errno == ENOBUFS))
+		code = feed_socket_queue(sock, data, fd);
+	tfc__buf_fini(data);
+	return code;
+}
+
 int tfc__feed_socket_send(struct tfc__feed_socket *sock, const struct tfc__feed_message *message,
 			  int fd)
 {
 	struct tfc__buf data = {0};
-	int code = TFC_OK;
 	tfc__feed_message_write(&data, message);
-	if (data.is_failed)
-		code = TFC_ENOMEM;
-	else if (data.len > TFC__FEED_MESSAGE_MAX)
-		code = TFC_ETOOBIG;
-	else if (!tfc__list_is_empty(&sock->queue))
-		code = feed_socket_queue(sock, &data, fd);
-	else if (feed_socket_write(sock->fd.fd, &data, fd) < 0 &&
-		 (errno == EAGAIN || errno == ENOBUFS))
-		code = feed_socket_queue(sock, &data, fd);
-	tfc__buf_fini(&data);
-	return code;
+	return feed_socket_send(sock, &data, fd);
+}
+
+int tfc__feed_socket_send_bytes(struct tfc__feed_socket *sock, const void *bytes, size_t len,
+				int fd)
+{
+	struct tfc__buf data = {0};
+	tfc__buf_add(&data, bytes, len);
+	return feed_socket_send(sock, &data, fd);
 }
 
 /* Returns false once the socket is closed. */
 static bool feed_socket_fail(struct tfc__feed_socket *sock, const tfc_error *why)
 {
+	sock->is_down = true;
 	tfc__io_close(&sock->io);
 	sock->ops->down(sock->user, why);
 	return false;
@@ -126,6 +161,7 @@ static bool feed_socket_read(struct tfc__feed_socket *sock)
 		return feed_socket_fail(sock, &error);
 	}
 	struct tfc__feed_parsed parsed;
+	sock->received_len = (size_t)len;
 	if (tfc__feed_message_parse(&parsed, sock->received, (size_t)len, &error) < 0) {
 		if (fd >= 0)
 			close(fd);
@@ -138,7 +174,7 @@ static bool feed_socket_read(struct tfc__feed_socket *sock)
 	if (is_closed)
 		return false;
 	sock->is_closed = NULL;
-	return true;
+	return !sock->is_paused;
 }
 
 static void feed_socket_event(struct tfc__io *io, uint32_t events)
@@ -152,7 +188,7 @@ static void feed_socket_event(struct tfc__io *io, uint32_t events)
 		}
 		feed_socket_watch(sock);
 	}
-	for (int i = 0; i < READS_MAX && feed_socket_read(sock); i++)
+	for (int i = 0; i < READS_MAX && !sock->is_paused && feed_socket_read(sock); i++)
 		;
 }
 

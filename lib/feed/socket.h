@@ -25,9 +25,13 @@ struct tfc__feed_socket {
 	struct tfc__link queue; /* messages that wait for room in the kernel */
 	const struct tfc__feed_socket_ops *ops;
 	void *user;
-	uint8_t *received; /* TFC__FEED_MESSAGE_MAX bytes */
-	bool *is_closed;   /* while a callback runs: set by close */
+	/* The message that was read last; TFC__FEED_MESSAGE_MAX bytes. */
+	uint8_t *received;
+	size_t received_len;
+	bool *is_closed; /* while a callback runs: set by close */
 	bool awaits_room;
+	bool is_paused;
+	bool is_down; /* `down` was called */
 };
 
 /* Acquires `fd`, also on failure. TFC_OK, TFC_ENOMEM, TFC_ESYS. */
@@ -38,6 +42,11 @@ int tfc__feed_socket_open(struct tfc__feed_socket *sock, tfc_ctx *ctx, int fd,
  */
 int tfc__feed_socket_send(struct tfc__feed_socket *sock, const struct tfc__feed_message *message,
 			  int fd);
+/* The same with a message as it is on the wire, of at most TFC__FEED_MESSAGE_MAX bytes. */
+int tfc__feed_socket_send_bytes(struct tfc__feed_socket *sock, const void *data, size_t len,
+				int fd);
+/* Stops reading, or continues. A paused socket does not report `down`. TFC_ENOMEM, TFC_ESYS. */
+int tfc__feed_socket_pause(struct tfc__feed_socket *sock, bool is_paused);
 /* `room` is called once. */
 void tfc__feed_socket_await_room(struct tfc__feed_socket *sock);
 void tfc__feed_socket_close(struct tfc__feed_socket *sock); /* a no-op when closed */

@@ -14,6 +14,8 @@
 #include "wire/keyring.h"
 #include <tfcluster/gateway.h>
 
+struct tfc__member_wait;
+
 /* A request's parameters. Borrowed: valid only during the call that submits it. */
 struct tfc__request_params {
 	enum tfc_verb verb;
@@ -95,6 +97,9 @@ struct tfc__gateway_ops {
 			 tfc_error *error, tfc_sub **ret_sub);
 	int (*watch)(tfc_gateway *gateway, const tfc_watch_options *options, tfc_event_fn fn,
 		     void *user, tfc_error *error, tfc_sub **ret_sub);
+	/* Finds a connection to a node that passes calls on to `node`, or is that node. wait->fn is
+	 * called inside the call or later; the removal of wait->link ends the wait. */
+	void (*connect)(tfc_gateway *gateway, const char *node, struct tfc__member_wait *wait);
 	/* TFC_ESTATE: its node is closed. NULL: it has none. */
 	int (*check)(tfc_gateway *gateway, tfc_error *error);
 	void (*close)(tfc_gateway *gateway); /* frees; no requests or subscriptions are left */

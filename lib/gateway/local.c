@@ -442,6 +442,20 @@ static int local_gateway_watch(tfc_gateway *gateway, const tfc_watch_options *op
 			      fn, user, error, ret_sub);
 }
 
+static void local_gateway_connect(tfc_gateway *gateway, const char *node,
+				  struct tfc__member_wait *wait)
+{
+	const struct local_gateway *local = local_gateway_of(gateway);
+	const struct tfc__gateway_members *members = &local->forwarder.members;
+	tfc_error error = TFC_ERROR_INIT;
+	if (local->forwarder.directory && members->ops) {
+		members->ops->connect(members->user, node, wait);
+		return;
+	}
+	tfc__fail(&error, TFC_ENOENT, "gateway", 0, "the node has no members");
+	wait->fn(wait, NULL, &error);
+}
+
 int tfc__gateway_follow(tfc_gateway *gateway, const struct tfc__request_params *params,
 			bool is_bare, tfc_event_fn fn, void *user, tfc_error *error,
 			tfc_sub **ret_sub)
@@ -539,6 +553,7 @@ int tfc__gateway_new(tfc_ctx *ctx, struct tfc__directory *directory,
 		.handle = local_gateway_handle,
 		.subscribe = local_gateway_subscribe,
 		.watch = local_gateway_watch,
+		.connect = local_gateway_connect,
 		.check = local_gateway_check,
 		.close = local_gateway_close,
 	};

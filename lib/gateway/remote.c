@@ -547,6 +547,23 @@ static int remote_gateway_watch(tfc_gateway *gateway, const tfc_watch_options *o
 				     user, error, ret_sub);
 }
 
+/* ---- calls of other modules */
+
+/* Subscriptions keep the connection. The caller tries again. */
+static void remote_gateway_connect_node(tfc_gateway *base, const char *node,
+					struct tfc__member_wait *wait)
+{
+	const struct remote_gateway *gateway = remote_gateway_of(base);
+	tfc_error error = TFC_ERROR_INIT;
+	(void)node;
+	if (gateway->is_up) {
+		wait->fn(wait, tfc__peer_rpc(gateway->peer), NULL);
+		return;
+	}
+	tfc__fail(&error, TFC_EAGAIN, "gateway", 0, "the gateway is not connected");
+	wait->fn(wait, NULL, &error);
+}
+
 /* ---- opening and closing */
 
 static void remote_gateway_close(tfc_gateway *base)
@@ -587,6 +604,7 @@ int tfc__remote_gateway_new(tfc_ctx *ctx, const tfc_gateway_options *options, tf
 		.handle = remote_gateway_handle,
 		.subscribe = remote_gateway_subscribe,
 		.watch = remote_gateway_watch,
+		.connect = remote_gateway_connect_node,
 		.close = remote_gateway_close,
 	};
 	struct remote_gateway *gateway = calloc(1, sizeof(*gateway));

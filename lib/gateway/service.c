@@ -397,6 +397,18 @@ static int service_read_request(const struct tfc__gateway_service *service,
 	return code;
 }
 
+int tfc__gateway_service_check_feed(const struct tfc__gateway_service *service,
+				    const struct tfc__peer_id *caller, const char *job,
+				    bool is_forwarded, tfc_error *error)
+{
+	const struct tfc__request_params params = {
+		.verb = TFC_VERB_FEED,
+		.job = job,
+		.is_forwarded = is_forwarded,
+	};
+	return tfc__rights_check(&service->options, caller, &params, error);
+}
+
 static struct tfc__agent *service_agent(const struct tfc__gateway_service *service)
 {
 	return tfc__directory_agent(tfc__gateway_directory(service->gateway));

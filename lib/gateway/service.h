@@ -4,7 +4,7 @@
  * own uid and root, SUBMIT for other users that may connect):
  *
  *   READ    query: list, describe, spec, find, subscribe, watch, members
- *   SUBMIT  also change: submit, stop, forget, drain, explain
+ *   SUBMIT  also change: submit, stop, forget, drain, explain, feed
  *   NODE    everything, including forwarding requests of others
  */
 #ifndef TFC_GATEWAY_SERVICE_H
@@ -32,6 +32,11 @@ int tfc__gateway_service_open(tfc_ctx *ctx, struct tfc__directory *directory,
 
 /* Call before the directory is closed: pending calls fail with TFC_ELOST. NULL is a no-op. */
 void tfc__gateway_service_close(struct tfc__gateway_service *service);
+
+/* Whether `caller` has the permission for TFC_VERB_FEED. TFC_EACCES. */
+int tfc__gateway_service_check_feed(const struct tfc__gateway_service *service,
+				    const struct tfc__peer_id *caller, const char *job,
+				    bool is_forwarded, tfc_error *error);
 
 /* Serves a call of a method "gateway.*" by `caller`; it gets a response in any case. NULL request:
  * ignored. */

@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "bundle/transfer.h"
+#include "feed/frame.h"
+#include "feed/service.h"
 #include "node/internal.h"
 
 #define SOCKET_NAME "node.sock"
@@ -38,6 +40,9 @@ static void node_serve(void *user, struct tfc__caller *caller, struct tfc__rpc_r
 	if (strncmp(method, "gateway.", 8) == 0 ||
 	    strncmp(method, TFC__BUNDLE_PREFIX, strlen(TFC__BUNDLE_PREFIX)) == 0) {
 		tfc__gateway_service_serve(node->gateway, who, request, method, params);
+	} else if (strncmp(method, TFC__FEED_PREFIX, strlen(TFC__FEED_PREFIX)) == 0) {
+		tfc__feed_service_serve(node->feeds, who, tfc__peer_rpc(tfc__caller_peer(caller)),
+					request, method, params);
 	} else if (!request) {
 		return;
 	} else if (strcmp(method, "node.drain") == 0) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/user.h"
+#include "feed/service.h"
 #include "gateway/local.h"
 #include "gateway/service.h"
 #include "node/internal.h"
@@ -170,6 +171,13 @@ static int find_submit_user(const char *text, struct tfc__gateway_service_option
 	return code;
 }
 
+static int node_check_feed(void *user, const void *caller, const char *job, bool is_forwarded,
+			   tfc_error *error)
+{
+	const tfc_node *node = user;
+	return tfc__gateway_service_check_feed(node->gateway, caller, job, is_forwarded, error);
+}
+
 int tfc__node_open_gateway(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	struct tfc__gateway_service_options service = {
@@ -179,7 +187,16 @@ int tfc__node_open_gateway(tfc_node *node, const tfc_node_options *options, tfc_
 	int code = find_submit_user(options->submit_user, &service, error);
 	if (code < 0)
 		return code;
-	return tfc__gateway_service_open(node->ctx, node->directory, &service, &node->gateway);
+	code = tfc__gateway_service_open(node->ctx, node->directory, &service, &node->gateway);
+	if (code < 0)
+		return code;
+	const struct tfc__feed_service_options feeds = {
+		.node = node->hello.name,
+		.members = service.members,
+		.check = node_check_feed,
+		.user = node,
+	};
+	return tfc__feed_service_open(node->ctx, &feeds, error, &node->feeds);
 }
 
 void tfc__node_close_gateway(tfc_node *node)
@@ -193,6 +210,8 @@ void tfc__node_close_gateway(tfc_node *node)
 			tfc__rpc_drop(call->call);
 		member_drain_end(call, &error);
 	}
+	tfc__feed_service_close(node->feeds);
+	node->feeds = NULL;
 	tfc__gateway_service_close(node->gateway);
 	node->gateway = NULL;
 }

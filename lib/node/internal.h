@@ -67,6 +67,7 @@ struct tfc_node {
 	uint32_t listener_count;
 
 	struct tfc__gateway_service *gateway;
+	struct tfc__feed_service *feeds;
 	struct tfc__link drains; /* struct tfc__drain_call: pending calls to members */
 
 	struct tfc__link watches; /* struct tfc_member_watch */
@@ -110,7 +111,7 @@ int tfc__node_begin_gossip(tfc_node *node, const tfc_node_options *options, tfc_
  * it. Returns TFC_OK or TFC_ENOMEM. */
 int tfc__node_gossip_address(const tfc_node_options *options, tfc_error *error, char **ret_address);
 
-/* ---- gateway.c: the gateway's service for clients and members */
+/* ---- gateway.c: the services for clients and members: of the gateway, and of feeds */
 
 int tfc__node_open_gateway(tfc_node *node, const tfc_node_options *options, tfc_error *error);
 void tfc__node_close_gateway(tfc_node *node);

@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-METHOD = re.compile(r'"((?:agent|bundle|gateway|node)\.[a-z_]+)"')
+METHOD = re.compile(r'"((?:agent|bundle|feed|gateway|node)\.[a-z_]+)"')
 VERBS = re.compile(r"char \*const names\[\] = \{(.*?)\};", re.S)
 HEADING = re.compile(r"^### `([a-z_.]+)`\n\n(.*?)\n(?=#|\Z)", re.M | re.S)
 CALL = re.compile(r"\*(Request|Request with items|Notification), from: [^*]+ Since \d+\.\d+\.\d+\.\*")
@@ -21,8 +21,8 @@ FOLDERS = ("lib/bundle", "lib/node", "lib/gateway", "lib/wire", "lib/cluster")
 
 
 def sources(root):
-    return {path: path.read_text() for folder in FOLDERS
-            for path in sorted((root / folder).glob("*.[ch]"))}
+    paths = [path for folder in FOLDERS for path in sorted((root / folder).glob("*.[ch]"))]
+    return {path: path.read_text() for path in [*paths, root / "lib/feed/frame.c", root / "lib/feed/frame.h"]}
 
 
 def called(texts):

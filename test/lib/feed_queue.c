@@ -12,6 +12,8 @@
 tfc_ctx *queue_ctx;
 struct tfc__feed_broker *queue_broker;
 char queue_address[TFC__FEED_ADDRESS_SIZE];
+struct feed_way queue_way;
+bool queue_is_remote;
 
 /* ---- a producer by hand */
 
@@ -55,17 +57,33 @@ static void stream_down(void *user, const tfc_error *why)
 static const struct tfc__feed_stream_ops stream_ops = {stream_message, stream_batch, stream_room,
 						       stream_down};
 
-static void socket_message(void *user, const struct tfc__feed_message *message, int fd)
+static void adopt_stream(void *user, int fd)
 {
 	struct queue_producer *producer = user;
 	struct tfc__feed_limits limits = {WINDOW, WINDOW / 4, 1};
-	assert_int_equal(message->kind, TFC__FEED_CONNECTED);
-	assert_true(fd >= 0);
 	assert_int_equal(tfc__feed_stream_open(queue_ctx, fd, &stream_ops, producer, NULL,
 					       &producer->stream),
 			 TFC_OK);
 	tfc__feed_stream_set_limits(producer->stream, &limits);
 }
+
+static void socket_message(void *user, const struct tfc__feed_message *message, int fd)
+{
+	assert_int_equal(message->kind, TFC__FEED_CONNECTED);
+	assert_true(fd >= 0);
+	adopt_stream(user, fd);
+}
+
+static void remote_failed(void *user, const tfc_error *why)
+{
+	fail_msg("%s", why->text);
+}
+
+static void remote_flushed(void *user)
+{
+}
+
+static const struct tfc__feed_remote_ops remote_ops = {adopt_stream, remote_failed, remote_flushed};
 
 static void socket_down(void *user, const tfc_error *why)
 {
@@ -86,11 +104,18 @@ void queue_producer_connect(struct queue_producer *producer)
 					    .queue = "train"};
 	int fd;
 	*producer = (struct queue_producer){0};
-	assert_int_equal(tfc__feed_socket_dial(queue_address, NULL, &fd), TFC_OK);
-	assert_int_equal(tfc__feed_socket_open(&producer->socket, queue_ctx, fd, &socket_ops,
-					       producer, NULL),
-			 TFC_OK);
-	assert_int_equal(tfc__feed_socket_send(&producer->socket, &connect, -1), TFC_OK);
+	if (queue_is_remote) {
+		const struct tfc__feed_connect remote = feed_way_connect(&queue_way);
+		assert_int_equal(tfc__feed_remote_open(&queue_way.gateway, &remote, &remote_ops,
+						       producer, NULL, &producer->remote),
+				 TFC_OK);
+	} else {
+		assert_int_equal(tfc__feed_socket_dial(queue_address, NULL, &fd), TFC_OK);
+		assert_int_equal(tfc__feed_socket_open(&producer->socket, queue_ctx, fd,
+						       &socket_ops, producer, NULL),
+				 TFC_OK);
+		assert_int_equal(tfc__feed_socket_send(&producer->socket, &connect, -1), TFC_OK);
+	}
 	RUN_UNTIL(producer->stream && producer->is_welcome);
 }
 
@@ -111,7 +136,9 @@ void queue_producer_open(struct queue_producer *producer, const char *name, uint
 
 void queue_producer_close(struct queue_producer *producer)
 {
+	RUN_UNTIL(tfc__feed_remote_is_flushed(producer->remote));
 	tfc__feed_stream_close(producer->stream);
+	tfc__feed_remote_close(producer->remote);
 	tfc__feed_socket_close(&producer->socket);
 	tfc__feed_shared_schema_release(producer->schema);
 	*producer = (struct queue_producer){0};
@@ -234,17 +261,22 @@ void queue_expect_end_of(struct queue_consumer *consumer, uint64_t partition, ui
 int queue_setup(void **state)
 {
 	static unsigned number;
-	snprintf(queue_address, sizeof(queue_address), "@tfcluster-test/%d/%u", (int)getpid(),
-		 number++);
+	char node[64];
+	snprintf(node, sizeof(node), "t%d-%u", (int)getpid(), number++);
+	tfc__feed_address(queue_address, WAY_JOB, node);
 	assert_int_equal(tfc_ctx_new(NULL, NULL, &queue_ctx), TFC_OK);
 	assert_int_equal(tfc__feed_broker_open(queue_ctx, queue_address, NULL, 0, NULL,
 					       &queue_broker),
 			 TFC_OK);
+	if (queue_is_remote)
+		assert_int_equal(feed_way_open(&queue_way, queue_ctx, node), TFC_OK);
 	return 0;
 }
 
 int queue_teardown(void **state)
 {
+	if (queue_is_remote)
+		feed_way_close(&queue_way);
 	tfc__feed_broker_close(queue_broker);
 	queue_broker = NULL;
 	assert_int_equal(tfc_ctx_close(queue_ctx), TFC_OK);

@@ -7,6 +7,7 @@
 
 #include "feed/broker.h"
 #include "feed/stream.h"
+#include "feed_way.h"
 
 #define WINDOW 65536u
 #define ROWS 512u /* 4 KiB of int64 */
@@ -14,6 +15,9 @@
 extern tfc_ctx *queue_ctx;
 extern struct tfc__feed_broker *queue_broker;
 extern char queue_address[TFC__FEED_ADDRESS_SIZE];
+extern struct feed_way queue_way;
+/* Producers come from another machine, through queue_way. To be set before queue_setup. */
+extern bool queue_is_remote;
 
 /* For cmocka: context and broker. */
 int queue_setup(void **state);
@@ -27,6 +31,7 @@ int queue_teardown(void **state);
 
 struct queue_producer {
 	struct tfc__feed_socket socket;
+	struct tfc__feed_remote *remote; /* NULL: of this machine */
 	struct tfc__feed_stream *stream;
 	struct tfc__feed_shared_schema *schema;
 	bool is_welcome, is_down, is_terminated;

@@ -435,5 +435,21 @@ int main(void)
 		TEST(a_consumer_without_a_node_has_an_error),
 		TEST(grants_only_grow),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	/* What holds for a producer of this machine holds for one of another. */
+	const struct CMUnitTest remote_tests[] = {
+		TEST(rows_arrive_in_order_and_the_queue_ends_after_all_producers),
+		TEST(a_small_partition_is_discarded_with_its_producer),
+		TEST(a_large_partition_resumes_with_its_producer),
+		TEST(a_later_attempt_goes_on_where_the_earlier_one_was),
+		TEST(a_producer_hears_what_a_checkpoint_has),
+		TEST(bytes_in_flight_are_those_of_the_window),
+		TEST(releases_of_another_thread_wait_for_room_and_arrive),
+		TEST(a_lying_producer_is_dropped_alone),
+		TEST(a_queue_has_one_consumer_that_of_the_latest_attempt),
+		TEST(a_terminated_consumer_tells_producers_that_come_later),
+		TEST(grants_only_grow),
+	};
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	queue_is_remote = true;
+	return failed + cmocka_run_group_tests_name("feed_queue_remote", remote_tests, NULL, NULL);
 }

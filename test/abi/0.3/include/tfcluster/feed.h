@@ -235,11 +235,13 @@ typedef struct tfc_feed_producer_options {
 TFC_API int tfc_feed_producer_options_init(tfc_feed_producer_options *options, uint32_t size);
 
 /**
- * Opens a producer of a queue of the job's tasks, on this machine. `job` is as in gateway.h. `fn`
- * may close the producer. The caller owns *ret_producer. Thread: the context's. Errors: TFC_EINVAL
- * (an option), TFC_ENOTSUP, TFC_ENOMEM, TFC_ESTATE, TFC_EFORK; in the END event: those of
- * tfc_gateway_subscribe, TFC_ENOENT (the job has no such task), TFC_EUNREACH (a task runs on
- * another machine), TFC_EACCES (another user's node), TFC_ELOST (the job has ended).
+ * Opens a producer of a queue of the job's tasks. Tasks on other machines are fed through the
+ * gateway, which must stay open. `job` is as in gateway.h. `fn` may close the producer. The caller
+ * owns *ret_producer. Thread: the context's. Errors: TFC_EINVAL (an option), TFC_ENOTSUP,
+ * TFC_ENOMEM, TFC_ESTATE, TFC_EFORK; in the END event: those of tfc_gateway_subscribe, TFC_ENOENT
+ * (the job has no such task), TFC_EUNREACH (the node of a task cannot be reached: it has not
+ * answered for 60 s, or it or the gateway's node has a version without remote feeds), TFC_EACCES
+ * (another user's node, or a key without the permission to submit), TFC_ELOST (the job has ended).
  */
 TFC_API int tfc_feed_producer_open(tfc_gateway *gateway, const char *job,
 				   const tfc_feed_producer_options *options, tfc_feed_fn fn,
