@@ -73,6 +73,18 @@ static int set_upstream(void *target, const struct option *option, const char *v
 	return 0;
 }
 
+/* Adds the modules, which commas separate. */
+static int set_warm(void *target, const struct option *option, const char *value)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	char *copy = strdup(value), *rest = copy;
+	int code = copy ? TFC_OK : TFC_ENOMEM;
+	for (char *name; code == TFC_OK && (name = strsep(&rest, ","));)
+		code = tfc_job_set(*(tfc_job **)target, option->path, name, &error);
+	free(copy);
+	return code < 0 ? bad_value(option, value, error.text) : 0;
+}
+
 #define KEY(path) set_key, path
 
 const struct option job_options[] = {
@@ -127,6 +139,9 @@ const struct option job_options[] = {
 	 KEY("reports"), "true"},
 	{"topology", "T", "what a worker's TF_CONFIG names: full or, with --ps, partial (full)",
 	 KEY("topology")},
+	{"warm", "MODULES",
+	 "fork the tasks from a process that has imported these, like tensorflow", set_warm,
+	 "warm[]"},
 	{"isolation", "I", "how a task's processes are found: auto, plain, cgroup or pidns (auto)",
 	 KEY("isolation")},
 	{"gpus", "N", "GPUs for each worker, and for the chief of a job without --ps (0)"},

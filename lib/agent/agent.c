@@ -167,7 +167,8 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 	    (code = open_run_dir(agent, temp_dir, error)) < 0 ||
 	    (code = tfc__incarnation_begin(agent, error)) < 0 ||
 	    (code = open_bundles(agent, options->bundle_dir, error)) < 0 ||
-	    (code = tfc__gpus_open(agent, options, error)) < 0)
+	    (code = tfc__gpus_open(agent, options, error)) < 0 ||
+	    (code = tfc__warm_open(agent, error)) < 0)
 		goto fail;
 	tfc__remote_job_logs_load(agent);
 	tfc__stale_dirs_remove(agent);
@@ -186,6 +187,7 @@ void tfc__agent_close(struct tfc__agent *agent)
 	TFC__LIST_EACH (link, &agent->jobs)
 		tfc__agent_job_close(tfc__container_of(link, struct tfc__agent_job, link));
 	tfc__gpus_close(agent);
+	tfc__zygotes_close(agent->zygotes);
 	tfc__bundles_close(agent->bundles);
 	tfc__removals_close(agent);
 	tfc__remote_job_logs_close(agent);

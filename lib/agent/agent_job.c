@@ -281,6 +281,7 @@ void tfc__agent_job_close(struct tfc__agent_job *job)
 		tfc__strv_fini(&task->extra_env);
 		free(task->address);
 	}
+	tfc__zygotes_leave(job->agent->zygotes, job);
 	tfc__bundle_close(job);
 	tfc__work_cancel(&job->delivery);
 	tfc__work_cancel(&job->inspected);

@@ -18,6 +18,7 @@
  *   incarnation.c  waits for tasks of the node's previous incarnation to end
  *   removal.c    removes directories, among them stale private directories
  *   stacks.c     the stacks of Python processes
+ *   warm.c       attempts that are forked from a zygote
  *   python_stack.c  the activity of a process, from such a stack
  *   kept_logs.c  the logs of jobs without tasks here, and remote job logs
  *   agent_slot.c the slots, memory and GPUs that tasks use
@@ -37,6 +38,7 @@
 #include "log/local.h"
 #include "port/port.h"
 #include "proc/proc.h"
+#include "warm/zygotes.h"
 
 #define PORT_BUCKETS 256
 
@@ -109,6 +111,7 @@ struct tfc__agent {
 	uint32_t open_logs; /* open files of logs that are being written */
 	struct tfc__agent_feeds feeds;
 	char *library; /* the file of this library; NULL: it is part of the host's program */
+	struct tfc__zygotes *zygotes;
 };
 
 /* The state of an attempt. From UNPACKING on it has a process. */
@@ -227,7 +230,9 @@ struct tfc__agent_job {
 	struct tfc__observer bundle_waiter;
 	tfc_process *removing; /* removes the unpacked directories after the job's end */
 	struct tfc__log_dir logs;
-	void *feed; /* NULL: not opened yet */
+	void *feed;                   /* NULL: not opened yet */
+	struct agent_task *warm_task; /* the first whose attempt was to be forked; or NULL */
+	bool is_cold_reported;        /* that attempts start cold although the job has "warm" */
 };
 
 /* ---- feeds */
@@ -236,6 +241,12 @@ struct tfc__agent_job {
 char *tfc__agent_find_library(void);
 /* TFC_FEED and TFC_LIBRARY. Opens the job's feed. */
 void tfc__feed_add_environ(const struct agent_task *task, struct tfc__strv *env);
+
+/* ---- warm starts */
+
+/* The process that the attempt is to be forked from; NULL: none. */
+const tfc_process *tfc__warm_zygote(struct agent_task *task, const tfc_process_options *options);
+int tfc__warm_open(struct tfc__agent *agent, tfc_error *error);
 
 /* ---- orders (task.h describes them) */
 

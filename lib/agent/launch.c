@@ -267,7 +267,7 @@ char *tfc__agent_working_dir(const struct agent_task *task)
 void tfc__agent_spawn_attempt(struct agent_task *task)
 {
 	struct tfc__agent_job *job = task->job;
-	const struct tfc__run_terms run_terms = tfc__agent_run_terms(job);
+	struct tfc__run_terms run_terms = tfc__agent_run_terms(job);
 	char name[TFC__LOG_NAME_SIZE];
 	char *cwd = tfc__agent_working_dir(task);
 	tfc__error_file_remove(task);
@@ -290,6 +290,7 @@ void tfc__agent_spawn_attempt(struct agent_task *task)
 	options.reports_lost_output = 1;
 	options.has_reports = job->info.job->reports;
 	options.isolation = job->info.job->isolation;
+	run_terms.zygote = tfc__warm_zygote(task, &options);
 	if (task->hold && task->role->port_handover == TFC__HANDOVER_RELEASE)
 		tfc__port_hand_over(task->hold);
 	else

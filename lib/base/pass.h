@@ -9,7 +9,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#define TFC__PASS_MAX 4 /* descriptors per message */
+#define TFC__PASS_MAX 8 /* descriptors per message */
 
 /* Like sendmsg of these parts, with 0 to TFC__PASS_MAX descriptors. */
 ssize_t tfc__pass_send(int socket, const struct iovec *parts, size_t part_count, const int *fds,

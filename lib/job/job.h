@@ -107,6 +107,7 @@ struct tfc_job {
 	double stall_s;              /* see tfc__role_stall_ms; -1: auto, 0: never */
 	uint32_t on_stall;           /* enum tfc__on_stall */
 	bool reports;                /* tasks have TFC_REPORT_FD */
+	struct tfc__strv warm;       /* modules that a zygote imports; empty: starts are cold */
 	uint32_t isolation;          /* enum tfc_isolation (process.h) */
 	uint32_t placement;          /* enum tfc__placement */
 	struct tfc__strv labels;     /* "NAME=value": labels that a node must have */

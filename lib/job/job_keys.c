@@ -123,6 +123,7 @@ static const struct tfc__json_key job_keys[] = {
 	CHOICE("on_stall", struct tfc_job, on_stall, on_stalls),
 	{.path = "reports", .kind = TFC__KEY_BOOL, AT(struct tfc_job, reports)},
 	CHOICE("isolation", struct tfc_job, isolation, isolations),
+	{.path = "warm", .kind = TFC__KEY_LIST, AT(struct tfc_job, warm)},
 	CHOICE("placement.policy", struct tfc_job, placement, placements),
 	{.path = "placement.labels", .kind = TFC__KEY_ENV, AT(struct tfc_job, labels)},
 	TEXT_OR_NULL("placement.upstream", struct tfc_job, upstream),

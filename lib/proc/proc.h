@@ -98,6 +98,10 @@ struct tfc__run_terms {
 	const struct tfc__lease *lease; /* NULL: none */
 	uint32_t grace_ms;
 	const struct tfc__private_dir *dir; /* NULL: none */
+	/* The process that it is to be forked from if that is possible, else it is executed
+	 * (doc/internals/warm.md); NULL: none. */
+	const tfc_process *zygote;
+	bool is_zygote;
 };
 
 /*
@@ -113,6 +117,9 @@ int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
  * unknown.
  */
 pid_t tfc__process_shim(const tfc_process *process);
+
+/* Whether a zygote has imported its modules. */
+bool tfc__process_is_ready(const tfc_process *zygote);
 
 /* "auto", "plain", "cgroup", "pidns"; "?" for an unknown value. Static. */
 const char *tfc__isolation_name(uint32_t isolation);

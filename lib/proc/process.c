@@ -222,6 +222,8 @@ void tfc__process_receive(tfc_process *process, const struct tfc__report *report
 		process_report_loss(process, TFC_PROCESS_OUTPUT_LOST, report);
 	else if (report->kind == TFC__MSG_OUTPUT_RESUMED)
 		process_report_loss(process, TFC_PROCESS_OUTPUT_RESUMED, report);
+	else if (report->kind == TFC__MSG_READY)
+		process->is_ready = true;
 	else if (report->kind == TFC__MSG_EXITED)
 		process_report_exited(process, report);
 	if (process->is_closed && !process->guard)
@@ -271,6 +273,9 @@ static int process_send_spawn(struct tfc__guard *guard, tfc_process *process,
 	}
 	if (run_terms && run_terms->dir)
 		command.dir = run_terms->dir->id;
+	if (run_terms && run_terms->zygote && run_terms->zygote->guard == guard)
+		command.zygote = run_terms->zygote->id;
+	command.is_zygote = run_terms && run_terms->is_zygote;
 	int code = tfc__launch_build(options, tfc__ctx_error(guard->ctx), &data, &len);
 	if (code < 0)
 		return code;
@@ -417,6 +422,11 @@ const char *tfc__isolation_name(uint32_t isolation)
 {
 	static const char *const names[] = {"auto", "plain", "cgroup", "pidns"};
 	return isolation < sizeof(names) / sizeof(names[0]) ? names[isolation] : "?";
+}
+
+bool tfc__process_is_ready(const tfc_process *zygote)
+{
+	return zygote && zygote->is_ready;
 }
 
 pid_t tfc__process_shim(const tfc_process *process)

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TFC__PROTOCOL_VERSION 17
+#define TFC__PROTOCOL_VERSION 18
 
 /* The descriptors of a guard that was just started. */
 enum tfc__guard_fd {
@@ -30,6 +30,7 @@ enum tfc__shim_fd {
 	TFC__SHIM_CGROUP = 6,   /* the guard's cgroup directory; closed if there is none */
 	TFC__SHIM_HOST = 7,     /* pidfd of the host */
 	TFC__SHIM_LEASES = 8,   /* memfd of struct tfc__lease_entry, by index */
+	TFC__SHIM_CHILD = 9,    /* only of a shim that a zygote made: the socket to its child */
 };
 
 enum tfc__message_kind {
@@ -65,6 +66,8 @@ enum tfc__message_kind {
 	TFC__MSG_OUTPUT_LOST,    /* output is being lost: it cannot be written, errno `status` */
 	TFC__MSG_OUTPUT_RESUMED, /* ... and it is written again: log_dropped and lost_lines since
 				    OUTPUT_LOST */
+	TFC__MSG_BORN,  /* shim to guard: a zygote made this shim, whose process is `pid` */
+	TFC__MSG_READY, /* guard to host: the zygote has imported its modules */
 };
 
 /* The node's last will (will.h). The guard sends the message unread, and awaits the response. */
@@ -126,6 +129,8 @@ enum tfc__isolation {
 #define TFC__PROGRESS_FD 3
 /* In the task: write end of the pipe for reports, if has_reports is set. */
 #define TFC__REPORT_FD 4
+/* In a zygote, which has neither of them: its socket to the guard (doc/internals/warm.md). */
+#define TFC__ZYGOTE_FD 3
 
 /* How a process ended, as enum tfc_exit_reason. */
 enum tfc__end {
@@ -176,7 +181,11 @@ struct tfc__command {
 	uint64_t lease_grace_ms; /* SPAWN: the grace when the lease is over */
 	uint32_t dir; /* SPAWN: the private directory of the task, 0: none; OWN_DIR: the directory's
 			 id */
-	uint32_t locks; /* SPAWN, guard to shim: number of locks sent along */
+	uint32_t locks;     /* SPAWN, guard to shim: number of locks sent along */
+	uint64_t zygote;    /* SPAWN: the process that the task is to be forked from, 0: none */
+	uint32_t is_zygote; /* SPAWN: the task is a zygote. Guard to shim: its socket follows the
+			       locks */
+	uint32_t reserved;
 };
 
 /* Shim to guard, guard to host. */

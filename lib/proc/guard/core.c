@@ -344,6 +344,7 @@ uint32_t guard_core_step(struct guard_core *core, const struct guard_event *even
 		return guard_core_spawn(&step, event->command, event->error);
 	case GUARD_SPAWN_FAILED:
 		guard_core_report_not_started(&step, core->tasks[event->slot].id, event->error);
+		guard_core_end_force(core, event->slot); /* it was stopped before it was started */
 		guard_core_free_slot(core, event->slot);
 		break;
 	case GUARD_STOP:

@@ -71,6 +71,28 @@ struct will {
 	int datagrams[2]; /* the sockets for IPv4 and IPv6; -1: none yet */
 };
 
+/* A zygote: a task that other tasks are forked from (doc/internals/warm.md). */
+struct zygote {
+	struct zygote *next;
+	uint32_t slot;
+	int socket; /* to it; -1: it has failed */
+	bool is_ready;
+	uint64_t since; /* CLOCK_BOOTTIME: when it was started */
+};
+
+/* A task that a zygote was requested to fork, until its shim reports its pid. */
+struct birth {
+	struct birth *next;
+	struct zygote *zygote; /* NULL: it has ended */
+	uint32_t slot;
+	int launch; /* the memfd */
+	struct tfc__command command;
+	uint64_t since;   /* CLOCK_BOOTTIME: when it was requested, or the zygote became ready */
+	bool is_over;     /* the task must be started without the zygote */
+	bool is_stopped;  /* a stop was requested, */
+	uint64_t kill_at; /* with this deadline */
+};
+
 struct guard {
 	int epoll;
 	int signals;        /* signalfd: SIGCHLD */
@@ -109,6 +131,8 @@ struct guard {
 	uint64_t timer_at;   /* the time it is set to; 0: not set */
 	struct guard_core core;
 	struct will will;
+	struct zygote *zygotes;
+	struct birth *births;
 };
 
 /* host.c */
@@ -138,13 +162,40 @@ void task_kill_shim(struct guard *guard, uint32_t slot);
 void task_kill_rest(struct guard *guard, uint32_t slot);
 void task_free(struct guard *guard, uint32_t slot);
 
+/* task.c: starts the task of a slot in a new shim, or in the spare. 0 or an errno. */
+int task_start_shim(struct guard *guard, uint32_t slot, const struct tfc__command *command,
+		    int launch);
+/* task.c: the slot's shim is this process, and this is its socket. */
+void task_set_shim(struct guard *guard, uint32_t slot, pid_t pid, int socket);
+
+/*
+ * warm.c: tasks that a zygote forks instead of a shim executing them. The zygote makes the shim as
+ * well, as the parent of the forked process, so from then on the task is like every other. Until
+ * that shim has reported its pid, the slot's pid is UNBORN. A task that cannot be forked is started
+ * by a shim as usual.
+ */
+#define UNBORN INT_MAX                                      /* no pid is that large */
+int warm_open_zygote(struct guard *guard, uint32_t slot);   /* the socket for the zygote, or -1 */
+void warm_close_zygote(struct guard *guard, uint32_t slot); /* the slot is free again */
+bool warm_request(
+	struct guard *guard, uint32_t slot, const struct tfc__command *command,
+	int launch); /* false: start it without a zygote; true: the launch was duplicated */
+void warm_receive(struct guard *guard, uint32_t slot); /* from the slot's shim, which is UNBORN */
+void warm_receive_all(struct guard *guard);
+void warm_receive_zygote(struct guard *guard, uint32_t slot);
+void warm_stop(struct guard *guard, uint32_t slot, uint64_t kill_at);
+void warm_continue(struct guard *guard); /* what is over or overdue */
+int warm_wait_ms(const struct guard *guard, int wait_ms);
+
 /*
  * shim.c: starts shims. get: returns a shim that has the command, the memfd and the locks of its
  * task; uses the spare if there is one; 0 or an errno. prepare: makes a spare, so that the next
  * start, often a restart of a failed task, costs one exec instead of two.
  */
 int shim_get(struct guard *guard, const struct tfc__command *command, int launch,
-	     const int locks[TFC__LOCKS], pid_t *ret_pid, int *ret_socket);
+	     const int locks[TFC__LOCKS], int zygote, pid_t *ret_pid, int *ret_socket);
+int shim_send_launch(int socket, const struct tfc__command *command, int launch,
+		     const int locks[TFC__LOCKS], int zygote);
 bool shim_is_spare_due(const struct guard *guard);
 void shim_prepare(struct guard *guard);
 void shim_drop_spare(struct guard *guard);
@@ -205,8 +256,9 @@ bool cgroup_name(const char *controller, char ret_name[PATH_MAX]);
 /* The directory of the guard's own cgroup v2, with a slash at its end. False: none. */
 bool cgroup_dir(char ret_path[PATH_MAX]);
 
-/* The data of epoll events: one of these, or FIRST_TASK + slot. */
+/* The data of epoll events: one of these, FIRST_TASK + slot, or FIRST_ZYGOTE + slot. */
 enum watched { WATCH_HOST, WATCH_PIDFD, WATCH_SIGNALS, WATCH_DEADLINES, FIRST_TASK };
+#define FIRST_ZYGOTE (UINT64_C(1) << 32)
 int watch(struct guard *guard, int fd, uint32_t events, uint64_t what);
 
 #endif

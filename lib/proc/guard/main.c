@@ -46,10 +46,12 @@ static void guard_run_turn(struct guard *guard)
 	struct epoll_event events[32];
 	struct signalfd_siginfo info;
 	int wait_ms = shim_is_spare_due(guard) ? 0 : guard->core.lost.first ? LOST_AGAIN_MS : -1;
-	int count = epoll_wait(guard->epoll, events, 32, wait_ms);
+	int count = epoll_wait(guard->epoll, events, 32, warm_wait_ms(guard, wait_ms));
 	for (int i = 0; i < count; i++) {
 		uint64_t what = events[i].data.u64;
-		if (what >= FIRST_TASK)
+		if (what >= FIRST_ZYGOTE)
+			warm_receive_zygote(guard, (uint32_t)(what - FIRST_ZYGOTE));
+		else if (what >= FIRST_TASK)
 			task_receive(guard, (uint32_t)(what - FIRST_TASK));
 		else if (what == WATCH_SIGNALS && read(guard->signals, &info, sizeof(info)) > 0)
 			task_reap(guard, (pid_t)info.ssi_pid);
@@ -64,6 +66,8 @@ static void guard_run_turn(struct guard *guard)
 		task_reap(guard, 0);
 	if (count == 0 && shim_is_spare_due(guard))
 		shim_prepare(guard);
+	if (guard->births)
+		warm_continue(guard);
 }
 
 int main(int argc, char **argv)

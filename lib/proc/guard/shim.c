@@ -74,17 +74,18 @@ static int shim_start(const struct guard *guard, struct spare *ret_spare)
 
 /*
  * 0 or an errno: EPIPE or ECONNRESET when the shim has died; other errors: the launch cannot be
- * sent.
+ * sent. zygote: the socket of a zygote, or -1.
  */
-static int shim_send_launch(const struct spare *shim, const struct tfc__command *command,
-			    int launch, const int locks[TFC__LOCKS])
+int shim_send_launch(int socket, const struct tfc__command *command, int launch,
+		     const int locks[TFC__LOCKS], int zygote)
 {
 	struct tfc__command spawn = *command;
 	struct iovec part = {&spawn, sizeof(spawn)};
-	int fds[1 + TFC__LOCKS] = {launch};
+	int fds[2 + TFC__LOCKS] = {launch};
 	for (spawn.locks = 0; spawn.locks < TFC__LOCKS && locks[spawn.locks] >= 0; spawn.locks++)
 		fds[1 + spawn.locks] = locks[spawn.locks];
-	return tfc__pass_send(shim->socket, &part, 1, fds, 1 + spawn.locks,
+	fds[1 + spawn.locks] = zygote;
+	return tfc__pass_send(socket, &part, 1, fds, 1 + spawn.locks + (zygote >= 0),
 			      MSG_DONTWAIT | MSG_NOSIGNAL) < 0
 		       ? errno
 		       : 0;
@@ -99,14 +100,17 @@ void shim_drop_spare(struct guard *guard)
 }
 
 int shim_get(struct guard *guard, const struct tfc__command *command, int launch,
-	     const int locks[TFC__LOCKS], pid_t *ret_pid, int *ret_socket)
+	     const int locks[TFC__LOCKS], int zygote, pid_t *ret_pid, int *ret_socket)
 {
 	int error = 0;
-	if (guard->spare.pid && shim_send_launch(&guard->spare, command, launch, locks) != 0)
+	if (guard->spare.pid &&
+	    shim_send_launch(guard->spare.socket, command, launch, locks, zygote) != 0)
 		shim_drop_spare(guard); /* the spare was killed */
 	if (!guard->spare.pid) {
 		error = shim_start(guard, &guard->spare);
-		error = error ? error : shim_send_launch(&guard->spare, command, launch, locks);
+		error = error ? error
+			      : shim_send_launch(guard->spare.socket, command, launch, locks,
+						 zygote);
 		/* A shim that was killed just now is reported as lost when it is reaped. */
 		if (error == EPIPE || error == ECONNRESET)
 			error = 0;

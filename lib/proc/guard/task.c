@@ -63,23 +63,33 @@ static uint32_t task_find_shim(const struct guard *guard, pid_t pid)
 
 /* ---- spawning */
 
-static int task_start_shim(struct guard *guard, uint32_t slot, const struct tfc__command *command,
-			   int launch)
+void task_set_shim(struct guard *guard, uint32_t slot, pid_t pid, int socket)
 {
-	pid_t pid;
-	int socket, locks[TFC__LOCKS];
-	int error = dir_prepare(guard, command, locks);
-	error = error ? error : shim_get(guard, command, launch, locks, &pid, &socket);
-	dir_release(locks);
-	if (error)
-		return error;
 	if (watch(guard, socket, EPOLLIN, FIRST_TASK + slot) < 0)
 		kill(pid, SIGKILL); /* its messages would not be received: it counts as lost */
 	guard->pids[slot] = pid;
 	guard->sockets[slot] = socket;
 	tfc__map_set(&guard->slots_by_pid, (uint64_t)pid, slot); /* its entry is reserved */
-	keep_join(guard, command->keep_id);
-	return 0;
+	keep_join(guard, guard->core.tasks[slot].keep_id);
+}
+
+int task_start_shim(struct guard *guard, uint32_t slot, const struct tfc__command *command,
+		    int launch)
+{
+	pid_t pid;
+	int socket, locks[TFC__LOCKS], zygote = -1;
+	int error = dir_prepare(guard, command, locks);
+	if (!error && command->is_zygote && (zygote = warm_open_zygote(guard, slot)) < 0)
+		error = errno;
+	error = error ? error : shim_get(guard, command, launch, locks, zygote, &pid, &socket);
+	dir_release(locks);
+	if (zygote >= 0)
+		close(zygote);
+	if (error)
+		warm_close_zygote(guard, slot);
+	else
+		task_set_shim(guard, slot, pid, socket);
+	return error;
 }
 
 void task_spawn(struct guard *guard, const struct tfc__command *command, int launch)
@@ -95,6 +105,8 @@ void task_spawn(struct guard *guard, const struct tfc__command *command, int lau
 			      command->value == TFC__ISOLATION_CGROUP;
 	if (may_have_group && cgroup_create(guard))
 		shim_drop_spare(guard); /* the spare did not receive the group's directory */
+	if (command->zygote && warm_request(guard, slot, command, launch))
+		return;
 	error = task_start_shim(guard, slot, command, launch);
 	if (error)
 		decide(guard, (struct guard_event){.kind = GUARD_SPAWN_FAILED,
@@ -109,19 +121,24 @@ void task_send_stop(struct guard *guard, uint32_t slot, uint64_t kill_at)
 	const struct tfc__command command = {.kind = TFC__MSG_STOP,
 					     .id = guard->core.tasks[slot].id,
 					     .deadline_ns = kill_at};
-	send(guard->sockets[slot], &command, sizeof(command), MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (guard->pids[slot] == UNBORN)
+		warm_stop(guard, slot, kill_at);
+	else
+		send(guard->sockets[slot], &command, sizeof(command), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void task_signal(struct guard *guard, const struct tfc__command *command)
 {
 	uint32_t slot = guard_core_find(&guard->core, command->id);
-	if (slot != NO_SLOT)
+	if (slot != NO_SLOT && guard->pids[slot] != UNBORN)
 		send(guard->sockets[slot], command, sizeof(*command), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /* The task's session id, which is the shim's pid, proves that the pid still belongs to the task. */
 void task_kill(struct guard *guard, uint32_t slot, pid_t pid)
 {
+	if (guard->pids[slot] == UNBORN)
+		return; /* warm_stop starts it in a shim, which then stops it */
 	if (pid && getsid(pid) == guard->pids[slot])
 		kill(-pid, SIGKILL);
 	cgroup_kill(guard, guard->pids[slot]);
@@ -130,6 +147,8 @@ void task_kill(struct guard *guard, uint32_t slot, pid_t pid)
 
 void task_kill_shim(struct guard *guard, uint32_t slot)
 {
+	if (guard->pids[slot] == UNBORN)
+		return;
 	tfc__sweep(guard->pids[slot], NULL, NULL);
 	kill(guard->pids[slot], SIGKILL);
 }
@@ -178,6 +197,7 @@ void task_free(struct guard *guard, uint32_t slot)
 {
 	guard->pids[slot] = 0;
 	task_close_socket(guard, slot);
+	warm_close_zygote(guard, slot);
 	keep_leave(guard, guard->core.tasks[slot].keep_id);
 }
 
@@ -202,6 +222,21 @@ static void task_child_died(struct guard *guard, pid_t pid)
 	decide(guard, (struct guard_event){.kind = GUARD_SHIM_DIED, .slot = slot});
 }
 
+/*
+ * Reaps any child that is dead. A shim that a zygote made has reported its pid before its death,
+ * and the report must be handled before the pid can be used again.
+ */
+static pid_t task_reap_any(struct guard *guard)
+{
+	siginfo_t info = {.si_pid = 0};
+	if (!guard->births)
+		return waitpid(-1, NULL, WNOHANG);
+	if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || !info.si_pid)
+		return 0;
+	warm_receive_all(guard);
+	return waitpid(info.si_pid, NULL, WNOHANG);
+}
+
 static bool task_reap_child(struct guard *guard, pid_t pid)
 {
 	bool is_dead = pid > 0 && waitpid(pid, NULL, WNOHANG) == pid;
@@ -219,11 +254,12 @@ static bool task_reap_child(struct guard *guard, pid_t pid)
  */
 void task_reap(struct guard *guard, pid_t pid)
 {
-	if (pid && !guard->core.lost.first && guard->reaped < guard->core.task_count) {
+	if (pid && !guard->core.lost.first && !guard->births &&
+	    guard->reaped < guard->core.task_count) {
 		guard->reaped += task_reap_child(guard, pid);
 	} else {
 		guard->reaped = 0;
-		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+		while ((pid = task_reap_any(guard)) > 0)
 			task_child_died(guard, pid);
 	}
 	for (uint32_t i = guard->ending_count; i-- > 0;) {
@@ -249,6 +285,10 @@ void task_receive(struct guard *guard, uint32_t slot)
 	if (slot >= guard->core.slot_count || !guard->pids[slot]) /* freed by an earlier event */
 		return;
 	pid_t pid = guard->pids[slot];
+	if (pid == UNBORN) {
+		warm_receive(guard, slot);
+		return;
+	}
 	task_receive_report(guard, slot);
 	if (guard->sockets[slot] < 0 && pid > 0)
 		task_reap(guard, pid);

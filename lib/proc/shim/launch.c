@@ -46,14 +46,19 @@ static bool launch_array_is_inside(size_t size, uint64_t at, uint64_t count, siz
 bool launch_await(struct shim *shim)
 {
 	ssize_t len;
-	int fds[1 + TFC__LOCKS];
+	int fds[2 + TFC__LOCKS];
 	do
 		len = tfc__pass_recv(TFC__SHIM_GUARD, &shim->command, sizeof(shim->command), 0, fds,
-				     1 + TFC__LOCKS);
+				     2 + TFC__LOCKS);
 	while (len < 0 && errno == EINTR);
 	uint32_t locks = shim->command.locks;
-	if (locks <= TFC__LOCKS && fds[locks] >= 0) /* else launch_map fails: no memfd */
+	uint32_t last = locks + (shim->command.is_zygote ? 1 : 0);
+	if (locks <= TFC__LOCKS && fds[last] >= 0) /* else launch_map fails: no memfd */
 		dup2(fds[0], TFC__SHIM_LAUNCH);
+	if (locks <= TFC__LOCKS && shim->command.is_zygote) {
+		shim->zygote = fds[last];
+		fds[last] = -1;
+	}
 	if (fds[0] >= 0)
 		close(fds[0]);
 	memcpy(shim->locks, fds + 1, sizeof(shim->locks));

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -48,6 +49,7 @@ static int shim_fail_start(struct shim *shim, int error)
 	shim->report.silent_ms = result.silent_ms;
 	shim->report.time_ns = tfc__wall();
 	shim->report.log_end = shim->log.position;
+	warm_end_child(shim);
 	isolation_end(shim);
 	shim_send_report(shim, TFC__MSG_EXITED);
 	return 1;
@@ -105,9 +107,15 @@ static int shim_start_task(struct shim *shim, struct shim_launch *launch)
 	fds.out = out[1];
 	fds.err = err[1];
 	fds.reports = reports[1];
-	error = task_start(shim, launch, &fds);
+	fds.zygote = shim->zygote;
+	/* The guard adopts the shims that a zygote makes. */
+	if (shim->zygote >= 0 && prctl(PR_SET_CHILD_SUBREAPER, 0) < 0)
+		return errno;
+	error = warm_start(shim, launch, &fds) ? 0 : task_start(shim, launch, &fds);
 	if (error)
 		return error;
+	if (shim->zygote >= 0)
+		close(shim->zygote);
 	if (fds.progress >= 0)
 		close(fds.progress);
 	if (fds.reports >= 0)
@@ -209,11 +217,14 @@ static void shim_supervise(struct shim *shim)
 	}
 }
 
-int main(void)
+/* argv[1]: the pid of the process that a zygote has forked, if there is one. */
+int main(int argc, char **argv)
 {
 	struct shim shim = {.out = -1,
 			    .err = -1,
 			    .group = -1,
+			    .zygote = -1,
+			    .child = argc > 1 ? atoi(argv[1]) : 0,
 			    .log.fd = -1,
 			    .log.dir_fd = -1,
 			    .progress = -1,
@@ -223,7 +234,14 @@ int main(void)
 	shim.has_groups = isolation_has_groups();
 	int error = shim_become_parent(&shim);
 	isolation_prepare(&shim);
+	if (shim.child) {
+		fcntl(TFC__SHIM_CHILD, F_SETFD, FD_CLOEXEC);
+		shim.report.pid = getpid();
+		shim_send_report(&shim, TFC__MSG_BORN);
+		shim.report.pid = 0;
+	}
 	if (!launch_await(&shim)) {
+		warm_end_child(&shim);
 		shim.core.is_orphan = true;
 		isolation_end(&shim);
 		return 0;

@@ -27,7 +27,10 @@ struct shim_loss {
 
 struct shim {
 	pid_t task;
-	int out; /* read ends of the task's pipes, or -1 */
+	pid_t child; /* a process that a zygote has forked, and that waits to become the task; or 0
+		      */
+	int zygote;  /* the task is a zygote: the socket for it, until it is started; or -1 */
+	int out;     /* read ends of the task's pipes, or -1 */
 	int err;
 	int signals;           /* signalfd: SIGCHLD */
 	int group;             /* the task's cgroup directory, or -1 */
@@ -77,8 +80,16 @@ struct task_fds {
 	int err;
 	int progress; /* -1: none */
 	int reports;  /* -1: none */
+	int zygote;   /* -1: none */
 };
 int task_start(struct shim *shim, const struct shim_launch *launch, const struct task_fds *fds);
+
+/*
+ * warm.c: lets the process that a zygote has forked become the task. False: there is none, or it
+ * has failed and was killed; the task is then to be started as usual.
+ */
+bool warm_start(struct shim *shim, const struct shim_launch *launch, const struct task_fds *fds);
+void warm_end_child(struct shim *shim); /* kills and reaps it, if it has not become the task */
 
 /* limits.c: limits memory and CPUs of the task's cgroup. 0, or an errno and the report as above. */
 int limits_group(struct shim *shim, const struct shim_launch *launch);

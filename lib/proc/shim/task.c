@@ -68,10 +68,12 @@ static _Noreturn void become_task(const struct shim *shim, const struct shim_lau
 	setpgid(0, 0);
 	if ((fds->out > 2 && dup2(fds->out, 1) < 0) || (fds->err > 2 && dup2(fds->err, 2) < 0) ||
 	    (fds->progress >= 0 && dup2(fds->progress, TFC__PROGRESS_FD) < 0) ||
-	    (fds->reports >= 0 && dup2(fds->reports, TFC__REPORT_FD) < 0))
+	    (fds->reports >= 0 && dup2(fds->reports, TFC__REPORT_FD) < 0) ||
+	    (fds->zygote >= 0 && dup2(fds->zygote, TFC__ZYGOTE_FD) < 0))
 		task_fail_start(report, TFC__STEP_PIPE, errno);
 	unsigned others = fds->reports >= 0    ? TFC__REPORT_FD + 1
 			  : fds->progress >= 0 ? TFC__PROGRESS_FD + 1
+			  : fds->zygote >= 0   ? TFC__ZYGOTE_FD + 1
 					       : 3;
 	if (fds->reports >= 0 && fds->progress < 0)
 		close(TFC__PROGRESS_FD);

@@ -1,0 +1,63 @@
+/*
+ * Attempts that are forked from a zygote (warm/zygotes.h), for jobs with "warm". An attempt that
+ * cannot be forked starts cold: it has lost nothing but time, so that is reported once for the job.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/internal.h"
+
+static void warm_report_cold(struct agent_task *task, const char *reason)
+{
+	struct tfc__agent_job *job = task->job;
+	char text[TFC__WARM_TEXT + 64];
+	if (job->is_cold_reported)
+		return;
+	job->is_cold_reported = true;
+	tfc__log(job->agent->ctx, TFC_LOG_WARNING, "agent", job->info.id,
+		 "\"warm\" has no effect: %s", reason);
+	snprintf(text, sizeof(text), "starts cold, \"warm\" has no effect: %s", reason);
+	tfc__agent_notify(task, &(struct tfc__task_event){.kind = TFC__AGENT_NOTICE, .text = text});
+}
+
+static void warm_on_failure(void *user, const char *text)
+{
+	struct tfc__agent_job *job = user;
+	if (job->warm_task)
+		warm_report_cold(job->warm_task, text);
+}
+
+int tfc__warm_open(struct tfc__agent *agent, tfc_error *error)
+{
+	const struct tfc__zygotes_options options = {.ctx = agent->ctx,
+						     .dir = agent->private_dir,
+						     .fn = warm_on_failure};
+	return tfc__zygotes_open(&options, error, &agent->zygotes);
+}
+
+const tfc_process *tfc__warm_zygote(struct agent_task *task, const tfc_process_options *options)
+{
+	struct tfc__agent_job *job = task->job;
+	char reason[TFC__WARM_TEXT];
+	if (!job->info.job->warm.count)
+		return NULL;
+	char *stacks_dir = tfc__stacks_dir(task);
+	char *bundle_dir = job->info.job->bundle ? tfc__bundle_dir(task) : NULL;
+	const struct tfc__warm_attempt attempt = {
+		.modules = &job->info.job->warm,
+		.argv = options->argv,
+		.env = options->env,
+		.own_dirs = {stacks_dir, bundle_dir},
+		.isolation = options->isolation,
+		.limits = options->limits,
+		.user = job,
+	};
+	if (!job->warm_task)
+		job->warm_task = task;
+	const tfc_process *zygote = tfc__zygotes_get(job->agent->zygotes, &attempt, reason);
+	if (!zygote && *reason)
+		warm_report_cold(task, reason);
+	free(stacks_dir);
+	free(bundle_dir);
+	return zygote;
+}

@@ -1,0 +1,282 @@
+"""A zygote: imports modules once, and forks a process for each attempt that wants them.
+
+Started as `PYTHON -c SOURCE MODULE...`. Descriptor 3 is a socket to the guard; doc/internals/warm.md
+describes the messages. It ends when the socket does. If it cannot serve, the last line that it prints
+says why.
+"""
+import ctypes
+import faulthandler
+import fcntl
+import gc
+import importlib
+import importlib.machinery
+import os
+import runpy
+import signal
+import socket
+import sys
+import time
+import traceback
+import types
+import warnings
+
+GUARD = 3
+CHILD = 9  # in the shim: the socket to the process that becomes the task
+HIGH = 64  # descriptors that are to be moved are first moved up to here
+PR_SET_PDEATHSIG = 1
+NODE_SIGNALS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM}  # a shim blocks them
+
+
+def thread_names():
+    return [open(f"/proc/self/task/{thread}/comm").read().strip() for thread in os.listdir("/proc/self/task")]
+
+
+def open_fds():
+    """The descriptors and what they are; that of the listing is closed by then."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:
+            pass
+    return found
+
+
+def import_modules(names):
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            traceback.print_exc()
+            sys.exit(f"cannot import {name}: {type(error).__name__}: {error}")
+
+
+def end_library_threads():
+    """OpenBLAS ends its threads before a fork, and starts them again when they are needed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python warns about the threads
+        pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def check_is_forkable(before):
+    if len(thread_names()) > 1:
+        end_library_threads()
+    threads = thread_names()
+    if len(threads) > 1:
+        sys.exit(f"the modules have {len(threads) - 1} threads running, which a fork does not copy: "
+                 f"{', '.join(sorted(threads)[:8])}; OPENBLAS_NUM_THREADS=1 prevents those of OpenBLAS")
+    opened = {fd: name for fd, name in open_fds().items() if before.get(fd) != name}
+    if opened:
+        sys.exit(f"the modules have opened {', '.join(sorted(opened.values())[:8])}, which attempts cannot share")
+
+
+def close_all_but(kept):
+    for fd in open_fds():
+        if fd not in kept:
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+
+
+def move_fds(fds, numbers, kept):
+    """Gives the descriptors these numbers, and closes all others but `kept`."""
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, HIGH) for fd in fds]
+    for fd, number in zip(high, numbers):
+        os.dup2(fd, number, inheritable=True)
+    close_all_but({*numbers, *kept})
+
+
+def receive(connection):
+    text, fds, _flags, _address = socket.recv_fds(connection, 256, 16)
+    return text.decode().split(), fds
+
+
+def become_shim(words, fds, child, pid):
+    """The process between zygote and task: it is the task's parent and becomes its shim."""
+    program = fcntl.fcntl(fds[0], fcntl.F_DUPFD_CLOEXEC, HIGH)
+    null = os.open(os.devnull, os.O_RDWR)
+    signal.pthread_sigmask(signal.SIG_SETMASK, NODE_SIGNALS)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and exec passes that on
+        signal.signal(number, signal.SIG_DFL)
+    move_fds([null, null, null, *fds[1:], child.detach()], [0, 1, 2, *map(int, words[1:]), CHILD], {program})
+    os.execve(program, ["tfc-shim", str(pid)], {})
+
+
+def fork_shim(words, fds, guard):
+    """Returns only in the task's process: the socket to its shim."""
+    if os.fork():
+        os._exit(0)  # the guard adopts the shim
+    guard.close()
+    os.setsid()
+    for_shim, for_task = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    shim = os.getpid()
+    pid = os.fork()
+    if pid:
+        become_shim(words, fds, for_shim, pid)
+    for_shim.close()
+    for fd in fds:
+        os.close(fd)
+    if ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL) < 0 or os.getppid() != shim:
+        os._exit(127)
+    return for_task
+
+
+def fork_task(words, fds, guard):
+    """In the task's process: the socket to its shim. In the zygote: None."""
+    intermediate = os.fork()
+    if intermediate:
+        os.waitpid(intermediate, 0)
+        return None
+    try:
+        return fork_shim(words, fds, guard)
+    except BaseException:  # the shim's socket ends, and another shim starts the task
+        traceback.print_exc()
+        os._exit(127)
+
+
+def serve(guard):
+    guard.send(b"ready")
+    while True:
+        words, fds = receive(guard)
+        if not words:
+            os._exit(0)
+        if words[0] == "fork" and len(fds) == len(words):
+            child = fork_task(words, fds, guard)
+            if child:
+                return child
+        for fd in fds:
+            os.close(fd)
+
+
+# ---- in the task's process
+
+
+def read_program(fd):
+    """argv, directory and environment."""
+    size = os.fstat(fd).st_size
+    data = b""
+    while len(data) < size:
+        data += os.pread(fd, size - len(data), len(data))
+    count, cwd, *rest = data.split(b"\0")[:-1]
+    return [os.fsdecode(word) for word in rest[:int(count)]], cwd, rest[int(count):]
+
+
+def set_path(before, after):
+    """Replaces the directories of PYTHONPATH in sys.path."""
+    for directory in before.split(os.pathsep) if before else []:
+        if directory in sys.path:
+            sys.path.remove(directory)
+    sys.path[:0] = after.split(os.pathsep) if after else []
+
+
+def reseed():
+    """Python's own generator is reseeded by os.fork."""
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random:
+        numpy_random.seed()
+
+
+def become_task(shim):
+    words, fds = receive(shim)
+    if not words or words[0] != "start" or len(fds) != len(words):
+        os._exit(127)
+    argv, cwd, variables = read_program(fds[0])
+    path, zone = os.environ.get("PYTHONPATH", ""), os.environ.get("TZ")
+    os.environ.clear()
+    for variable in variables:
+        name, _, value = variable.partition(b"=")
+        os.environb[name] = value
+    os.chdir(cwd)
+    answer = fcntl.fcntl(shim.detach(), fcntl.F_DUPFD_CLOEXEC, HIGH)
+    numbers = [int(word) for word in words[1:]]
+    move_fds(fds[1:], numbers, {0, answer})
+    connection = socket.socket(fileno=answer)
+    if zone != os.environ.get("TZ"):
+        time.tzset()
+    set_path(path, os.environ.get("PYTHONPATH", ""))
+    reseed()
+    gc.enable()
+    connection.send(b"started")
+    connection.close()
+    return argv
+
+
+def new_main():
+    main = types.ModuleType("__main__")
+    main.__builtins__ = __builtins__
+    sys.modules["__main__"] = main
+    return main
+
+
+def prepare_script(path):
+    path = os.path.abspath(path)
+    main = new_main()
+    main.__file__ = path
+    main.__cached__ = None
+    main.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
+    sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
+    try:
+        with open(path, "rb") as file:
+            source = file.read()
+    except OSError as error:
+        print(f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}", file=sys.stderr)
+        sys.exit(2)
+    return lambda: exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
+
+
+def prepare(argv):
+    """What runs the program that this command line names, as the interpreter itself would."""
+    words = argv[1:]
+    while words[0] == "-u":  # PYTHONUNBUFFERED has that effect already
+        del words[0]
+    sys.orig_argv = argv
+    if words[0] == "-m":
+        sys.argv = ["-m", *words[2:]]
+        new_main()
+        sys.path.insert(0, os.getcwd())
+        return lambda: runpy._run_module_as_main(words[1])
+    if words[0] == "-c":
+        sys.argv = ["-c", *words[2:]]
+        sys.path.insert(0, "")
+        main = new_main()
+        return lambda: exec(compile(words[1], "<string>", "exec", dont_inherit=True), main.__dict__)
+    sys.argv = words
+    return prepare_script(words[0])
+
+
+def without_own_frames(tb):
+    own = sys._getframe().f_code.co_filename, globals()
+    while tb and tb.tb_frame.f_globals is own[1]:
+        tb = tb.tb_next
+    return tb
+
+
+def run(program):
+    try:
+        program()
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        kind, tb = type(error), without_own_frames(error.__traceback__)
+        error.__traceback__ = tb
+        sys.last_type, sys.last_value, sys.last_traceback = kind, error, tb
+        sys.excepthook(kind, error, tb)
+        raise SystemExit(1) from None
+
+
+if sys.path and sys.path[0] == "":
+    del sys.path[0]  # of -c; attempts have the directories of their own programs
+faulthandler.register(58, file=2, all_threads=True, chain=False)  # see python_stacks.py
+gc.disable()
+fds_before = open_fds()
+import_modules(sys.argv[1:])
+check_is_forkable(fds_before)
+gc.collect()
+gc.freeze()
+sys.stdout.flush()
+sys.stderr.flush()
+run(prepare(become_task(serve(socket.socket(fileno=GUARD)))))

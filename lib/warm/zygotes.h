@@ -1,0 +1,72 @@
+/*
+ * The zygotes of a node: processes that have imported the modules of a job's "warm", and from which
+ * its tasks are forked (doc/internals/warm.md). A zygote serves every attempt with the same
+ * interpreter, modules, and variables that act at exec or import. It is no task.
+ */
+#ifndef TFC_WARM_ZYGOTES_H
+#define TFC_WARM_ZYGOTES_H
+
+#include "base/strv.h"
+#include "proc/proc.h"
+
+#define TFC__ZYGOTES 2 /* per node, if the options do not say otherwise */
+
+struct tfc__zygotes;
+
+/* A zygote has failed, and the user's attempts start cold. In dispatch, once per user. */
+typedef void (*tfc__zygotes_fn)(void *user, const char *text);
+
+struct tfc__zygotes_options {
+	tfc_ctx *ctx;
+	const struct tfc__private_dir *dir; /* for its logs; its locks are shared */
+	uint32_t max;                       /* 0: TFC__ZYGOTES */
+	tfc__zygotes_fn fn;
+};
+
+int tfc__zygotes_open(const struct tfc__zygotes_options *options, tfc_error *error,
+		      struct tfc__zygotes **ret_zygotes);
+void tfc__zygotes_close(struct tfc__zygotes *zygotes); /* NULL is a no-op */
+
+/* What an attempt would run with. Borrowed during the call. */
+struct tfc__warm_attempt {
+	const struct tfc__strv *modules;
+	const char *const *argv;
+	const char *const *env;
+	const char
+		*own_dirs[2]; /* directories in PYTHONPATH that are the attempt's alone; or NULL */
+	uint32_t isolation;   /* enum tfc_isolation */
+	const tfc_process_limits *limits;
+	void *user; /* for fn, until tfc__zygotes_leave */
+};
+
+/*
+ * The zygote from which the attempt is to be forked, which is started if there is none. NULL: the
+ * attempt starts cold; ret_text then has the reason, or is empty if it was reported before.
+ */
+#define TFC__WARM_TEXT 512
+const tfc_process *tfc__zygotes_get(struct tfc__zygotes *zygotes,
+				    const struct tfc__warm_attempt *attempt,
+				    char ret_text[TFC__WARM_TEXT]);
+
+/* The user ends. Its zygotes stay, for the next one that wants them. */
+void tfc__zygotes_leave(struct tfc__zygotes *zygotes, const void *user);
+
+/* A zygote as `describe` shows it; valid until the next dispatch. */
+struct tfc__zygote_info {
+	pid_t pid; /* 0: not started yet, or failed */
+	bool is_ready;
+	const char *modules;
+	const char *failure; /* or NULL */
+};
+bool tfc__zygotes_info(const struct tfc__zygotes *zygotes, uint32_t index,
+		       struct tfc__zygote_info *ret_info);
+
+/*
+ * key.c: whether the arguments are those of a Python program that a zygote can run; else the reason
+ * in ret_text. And the text that is the same for all attempts that one zygote serves, which the
+ * caller frees, with the zygote's environment. NULL: out of memory.
+ */
+bool tfc__warm_check(const struct tfc__warm_attempt *attempt, char ret_text[TFC__WARM_TEXT]);
+char *tfc__warm_key(const struct tfc__warm_attempt *attempt, struct tfc__strv *env);
+
+#endif
