@@ -82,7 +82,6 @@ bool tfc__guard_report_is_valid(const struct tfc__guard *guard, const struct tfc
 	case TFC__MSG_STALLED:
 	case TFC__MSG_CONTINUED:
 	case TFC__MSG_OUTPUT_RESUMED:
-	case TFC__MSG_READY:
 		return guard->is_known && report->pid > 0;
 	case TFC__MSG_SUSPENDED:
 		return guard->is_known && report->pid > 0 && report->status > 0 &&
@@ -94,6 +93,7 @@ bool tfc__guard_report_is_valid(const struct tfc__guard *guard, const struct tfc
 	case TFC__MSG_OVER:
 	case TFC__MSG_NOT_KEPT:
 	case TFC__MSG_PONG:
+	case TFC__MSG_READY: /* perhaps before STARTED, so without a pid */
 		return guard->is_known;
 	}
 	return false;

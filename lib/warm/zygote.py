@@ -22,7 +22,7 @@ import warnings
 
 GUARD = 3
 CHILD = 9  # in the shim: the socket to the process that becomes the task
-HIGH = 64  # descriptors that are to be moved are first moved up to here
+HIGH = 16  # descriptors that are to be moved are first moved up to here
 PR_SET_PDEATHSIG = 1
 NODE_SIGNALS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM}  # a shim blocks them
 

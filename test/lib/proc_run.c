@@ -50,6 +50,7 @@ void proc_run_begin(struct proc_run *run)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	run->fds = folder_count_fds();
+	run->zygote = NULL;
 	assert_int_equal(proc_ctx_new(&run->ctx), 0);
 	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-proc-", "test", &error,
 					       &run->dir),
@@ -69,6 +70,7 @@ void proc_run_begin_with(struct proc_run *run, const char *name, const char *gua
 	tfc_error error = TFC_ERROR_INIT;
 	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
 	run->fds = folder_count_fds();
+	run->zygote = NULL;
 	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-proc-", "test", &error,
 					       &run->dir),
 			 0);
@@ -81,6 +83,7 @@ void proc_run_begin_with(struct proc_run *run, const char *name, const char *gua
 
 void proc_run_end(struct proc_run *run)
 {
+	tfc_process_close(run->zygote);
 	tfc_ctx_free(run->ctx);
 	assert_int_equal(tfc__remove_tree(run->dir), 0);
 	free(run->dir);
@@ -122,11 +125,43 @@ static void receive(void *user, const tfc_process_event *event)
 	task->end.text = task->text;
 }
 
+static void on_zygote(void *user, const tfc_process_event *event)
+{
+	struct proc_run *run = user;
+	if (event->kind != TFC_PROCESS_EXITED)
+		return;
+	tfc_process_close(run->zygote);
+	run->zygote = NULL;
+}
+
+void proc_start_zygote(struct proc_run *run)
+{
+	const struct tfc__run_terms terms = {.is_zygote = true};
+	const char *argv[] = {proc_task_program(), "zygote", NULL};
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	options.argv = argv;
+	options.grace_ms = 1;
+	options.isolation = TFC_ISOLATION_PLAIN;
+	if (!run->zygote &&
+	    tfc__process_spawn(run->ctx, &options, &terms, on_zygote, run, &run->zygote) < 0)
+		run->zygote = NULL; /* what the test is about: the next start fails, too */
+}
+
+static int spawn_warm(struct proc_run *run, struct proc_task *task,
+		      const tfc_process_options *options)
+{
+	proc_start_zygote(run);
+	const struct tfc__run_terms terms = {.zygote = run->zygote};
+	return tfc__process_spawn(run->ctx, options, &terms, receive, task, &task->process);
+}
+
 void proc_start_with(struct proc_run *run, struct proc_task *task,
 		     const tfc_process_options *options)
 {
 	memset(task, 0, sizeof(*task));
-	int code = tfc_process_spawn(run->ctx, options, receive, task, &task->process);
+	int code = getenv("TFC_TEST_WARM")
+			   ? spawn_warm(run, task, options)
+			   : tfc_process_spawn(run->ctx, options, receive, task, &task->process);
 	if (code < 0)
 		fail_msg("%s", tfc_ctx_error(run->ctx)->text);
 	assert_false(task->is_started);

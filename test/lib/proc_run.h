@@ -11,8 +11,9 @@
 
 struct proc_run {
 	tfc_ctx *ctx;
-	char *dir; /* for logs and marks; removed at the end */
-	int fds;   /* open before */
+	char *dir;           /* for logs and marks; removed at the end */
+	int fds;             /* open before */
+	tfc_process *zygote; /* with TFC_TEST_WARM: the tasks are forked from it; else NULL */
 };
 
 struct proc_task {
@@ -48,6 +49,8 @@ void proc_start_isolated(struct proc_run *run, struct proc_task *task, uint32_t 
 			 const char *name, ...);
 void proc_start_with(struct proc_run *run, struct proc_task *task,
 		     const tfc_process_options *options);
+/* Starts run->zygote unless there is one. */
+void proc_start_zygote(struct proc_run *run);
 void proc_await_start(struct proc_run *run, struct proc_task *task);
 void proc_await_end(struct proc_run *run, struct proc_task *task);
 /* Runs the test program until it kills itself by a signal, which must be what is reported. */

@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "zygote.h"
+
 extern char **environ;
 
 static void put_to(int fd, const char *text)
@@ -442,8 +444,11 @@ static int run(const char *verb, char **args)
 	return strcmp(verb, "env") != 0;
 }
 
+/* "zygote" alone: the tasks are forked from this process. */
 int main(int argc, char **argv)
 {
+	if (argc == 2 && strcmp(argv[1], "zygote") == 0)
+		zygote_serve(&argc, &argv);
 	for (int i = 1; i < argc; i++)
 		i += run(argv[i], argv + i + 1);
 	return 0;

@@ -93,8 +93,7 @@ void warm_receive_zygote(struct guard *guard, uint32_t slot)
 		if (birth->zygote == zygote)
 			birth->since = tfc__boot_time();
 	host_report(guard, &(struct tfc__report){.kind = TFC__MSG_READY,
-						 .id = guard->core.tasks[slot].id,
-						 .pid = guard->core.tasks[slot].pid});
+						 .id = guard->core.tasks[slot].id});
 }
 
 /* The session id, which is the shim's pid, proves that the pid still belongs to the zygote. */
