@@ -172,6 +172,9 @@ static bool task_receive_report(struct guard *guard, uint32_t slot)
 	if (guard->sockets[slot] < 0)
 		return false;
 	ssize_t len = recv(guard->sockets[slot], &report, sizeof(report), MSG_DONTWAIT);
+	/* The shim ended with a command unread. This error comes once, before its last reports. */
+	if (len < 0 && errno == ECONNRESET)
+		len = recv(guard->sockets[slot], &report, sizeof(report), MSG_DONTWAIT);
 	bool is_received = len == (ssize_t)sizeof(report);
 	if (is_received) {
 		report.shim = guard->pids[slot];
