@@ -107,20 +107,26 @@ static void zygote_kill(struct guard *guard, struct zygote *zygote)
 
 /* ---- requests */
 
-/* The first descriptor is the shim's program; the others get these numbers in it. */
+/*
+ * The first descriptor is the shim's program; the others get these numbers in it. The first of them
+ * occupies the number of the launch (enum tfc__shim_fd).
+ */
 static bool zygote_send_fork(const struct guard *guard, const struct zygote *zygote, int shim_end)
 {
-	char text[64];
-	const int fds[] = {guard->shim,         shim_end,    TFC__GUARD_PIDFD, guard->lifeline,
-			   guard->lease_memory, guard->group};
+	const int numbers[] = {TFC__SHIM_LAUNCH,   TFC__SHIM_GUARD,  TFC__SHIM_HOST,
+			       TFC__SHIM_LIFELINE, TFC__SHIM_LEASES, TFC__SHIM_CGROUP};
+	const int fds[] = {guard->shim,     0,
+			   shim_end,        TFC__GUARD_PIDFD,
+			   guard->lifeline, guard->lease_memory,
+			   guard->group};
 	size_t count = guard->group < 0 ? 5 : 6;
-	int len = snprintf(text, sizeof(text), "fork %d %d %d %d", TFC__SHIM_GUARD, TFC__SHIM_HOST,
-			   TFC__SHIM_LIFELINE, TFC__SHIM_LEASES);
-	if (guard->group >= 0)
-		len += snprintf(text + len, sizeof(text) - (size_t)len, " %d", TFC__SHIM_CGROUP);
-	struct iovec part = {text, (size_t)len};
-	return tfc__pass_send(zygote->socket, &part, 1, fds, count, MSG_DONTWAIT | MSG_NOSIGNAL) >=
-	       0;
+	char text[64] = "fork";
+	size_t len = 4;
+	for (size_t i = 0; i < count; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, " %d", numbers[i]);
+	struct iovec part = {text, len};
+	return tfc__pass_send(zygote->socket, &part, 1, fds, count + 1,
+			      MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
 bool warm_request(struct guard *guard, uint32_t slot, const struct tfc__command *command,

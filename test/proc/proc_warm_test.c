@@ -1,0 +1,246 @@
+/*
+ * proc: tasks that are forked from a zygote. What every task is promised is tested of them by the
+ * other tests (TFC_TEST_WARM); here is what concerns the zygote.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "proc/proc.h"
+#include "proc_run.h"
+
+#define FORKS 1000
+#define KILLS 30
+
+/* Whether it was forked: its command line is still that of the zygote. */
+static bool is_forked(pid_t pid)
+{
+	char path[64], words[4096] = "";
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	ssize_t len = read(fd, words, sizeof(words) - 1);
+	close(fd);
+	assert_true(len > 0);
+	return strcmp(words + strlen(words) + 1, "zygote") == 0;
+}
+
+static int count_fds(pid_t pid)
+{
+	char path[64];
+	int count = 0;
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	DIR *dir = opendir(path);
+	assert_non_null(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+static void await_zygote(struct proc_run *run)
+{
+	proc_start_zygote(run);
+	for (uint64_t until = tfc__now() + 30 * TFC__SECOND; !tfc__process_is_ready(run->zygote);) {
+		assert_true(tfc__now() < until);
+		assert_true(tfc_ctx_run(run->ctx, 100) >= 0);
+	}
+	while (!tfc_process_pid(run->zygote))
+		assert_true(tfc_ctx_run(run->ctx, 100) >= 0);
+}
+
+static void start(struct proc_run *run, struct proc_task *task)
+{
+	proc_start(run, task, NULL, "wait", NULL);
+	proc_await_start(run, task);
+}
+
+static void end(struct proc_run *run, struct proc_task *task)
+{
+	assert_int_equal(tfc_process_stop(task->process, 0), 0);
+	proc_await_end(run, task);
+	assert_int_equal(task->end.reason, TFC_EXIT_SIGNAL);
+	proc_close(task);
+}
+
+static void a_task_is_forked_and_its_shim_belongs_to_the_guard(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	proc_run_begin(&run);
+	await_zygote(&run);
+	start(&run, &task);
+	pid_t shim = proc_parent(task.pid);
+	assert_true(is_forked(task.pid));
+	assert_int_equal(shim, tfc__process_shim(task.process));
+	assert_int_equal(proc_parent(shim), tfc__guard_pid(run.ctx));
+	assert_int_equal(getsid(task.pid), shim);
+	assert_int_equal(getpgid(task.pid), task.pid);
+	assert_int_equal(proc_blocked(shim) & proc_node_signals(), proc_node_signals());
+	assert_int_equal(proc_ignored(shim), 0);
+	assert_false(proc_has_children(tfc_process_pid(run.zygote)));
+	end(&run, &task);
+	proc_run_end(&run);
+}
+
+/* Its tasks have nothing to do with it any more, and the next one starts in another way. */
+static void a_killed_zygote_ends_no_task(void **state)
+{
+	struct proc_run run;
+	struct proc_task first, second;
+	proc_run_begin(&run);
+	await_zygote(&run);
+	start(&run, &first);
+	pid_t zygote = tfc_process_pid(run.zygote);
+	assert_int_equal(kill(zygote, SIGKILL), 0);
+	while (run.zygote)
+		assert_true(tfc_ctx_run(run.ctx, 100) >= 0);
+	start(&run, &second);
+	assert_int_not_equal(tfc_process_pid(run.zygote), zygote);
+	assert_true(proc_is_alive(first.pid));
+	assert_int_equal(first.ends, 0);
+	end(&run, &first);
+	end(&run, &second);
+	proc_run_end(&run);
+}
+
+/* Whatever the zygote had done, the task starts once and ends once, with its own exit code. */
+static void a_zygote_killed_while_it_forks_loses_no_task(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	proc_run_begin(&run);
+	for (int i = 0; i < KILLS; i++) {
+		size_t len;
+		char name[16];
+		snprintf(name, sizeof(name), "t%d", i);
+		await_zygote(&run);
+		pid_t zygote = tfc_process_pid(run.zygote);
+		proc_start(&run, &task, name, "print", "once", "exit", "7", NULL);
+		for (uint64_t until = tfc__now() + i * 100000u; tfc__now() < until;)
+			;
+		kill(zygote, SIGKILL);
+		proc_await_end(&run, &task);
+		assert_true(task.is_started);
+		assert_int_equal(task.end.reason, TFC_EXIT_CODE);
+		assert_int_equal(task.end.status, 7);
+		char *output = proc_output(&run, name, &len);
+		assert_string_equal(output, "once");
+		free(output);
+		proc_close(&task);
+		while (run.zygote)
+			assert_true(tfc_ctx_run(run.ctx, 100) >= 0);
+	}
+	proc_run_end(&run);
+}
+
+/* A stop does not wait for a zygote that does not respond. */
+static void a_task_is_stopped_before_its_zygote_has_forked_it(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	proc_run_begin(&run);
+	await_zygote(&run);
+	proc_stop(tfc_process_pid(run.zygote));
+	uint64_t begin = tfc__now();
+	proc_start(&run, &task, NULL, "wait", NULL);
+	assert_int_equal(tfc_process_stop(task.process, 2000), 0);
+	proc_await_end(&run, &task);
+	assert_true(tfc__now() - begin < 5 * TFC__SECOND);
+	assert_int_equal(task.end.reason, TFC_EXIT_SIGNAL);
+	assert_int_equal(task.end.status, SIGTERM);
+	proc_close(&task);
+	proc_run_end(&run);
+}
+
+static void a_zygote_that_does_not_respond_is_ended(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	proc_run_begin(&run);
+	await_zygote(&run);
+	proc_stop(tfc_process_pid(run.zygote));
+	start(&run, &task);
+	assert_false(is_forked(task.pid));
+	while (run.zygote)
+		assert_true(tfc_ctx_run(run.ctx, 100) >= 0);
+	end(&run, &task);
+	proc_run_end(&run);
+}
+
+static void a_killed_guard_takes_forked_tasks_and_zygote_along(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	proc_run_begin(&run);
+	await_zygote(&run);
+	start(&run, &task);
+	pid_t zygote = tfc_process_pid(run.zygote);
+	assert_int_equal(kill(tfc__guard_pid(run.ctx), SIGKILL), 0);
+	proc_await_end(&run, &task);
+	assert_int_equal(task.end.reason, TFC_EXIT_LOST);
+	assert_false(proc_is_alive(task.pid));
+	while (run.zygote)
+		assert_true(tfc_ctx_run(run.ctx, 100) >= 0);
+	assert_false(proc_is_alive(zygote));
+	proc_close(&task);
+	start(&run, &task); /* by another guard */
+	assert_true(is_forked(task.pid));
+	end(&run, &task);
+	proc_run_end(&run);
+}
+
+static void a_thousand_forks_leave_nothing_behind(void **state)
+{
+	struct proc_run run;
+	struct proc_task tasks[20];
+	proc_run_begin(&run);
+	await_zygote(&run);
+	pid_t zygote = tfc_process_pid(run.zygote), guard = tfc__guard_pid(run.ctx);
+	int zygote_fds = 0, guard_fds = 0;
+	for (int i = 0; i < FORKS / 20; i++) {
+		for (int k = 0; k < 20; k++)
+			proc_start(&run, &tasks[k], NULL, "exit", "0", NULL);
+		for (int k = 0; k < 20; k++) {
+			proc_await_end(&run, &tasks[k]);
+			assert_int_equal(tasks[k].end.status, 0);
+			proc_close(&tasks[k]);
+		}
+		proc_await_spare(guard);
+		if (i == 0) {
+			zygote_fds = count_fds(zygote);
+			guard_fds = count_fds(guard);
+		}
+	}
+	assert_int_equal(tfc_process_pid(run.zygote), zygote);
+	assert_int_equal(count_fds(zygote), zygote_fds);
+	assert_int_equal(count_fds(guard), guard_fds);
+	proc_run_end(&run);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_task_is_forked_and_its_shim_belongs_to_the_guard),
+		cmocka_unit_test(a_killed_zygote_ends_no_task),
+		cmocka_unit_test(a_zygote_killed_while_it_forks_loses_no_task),
+		cmocka_unit_test(a_task_is_stopped_before_its_zygote_has_forked_it),
+		cmocka_unit_test(a_zygote_that_does_not_respond_is_ended),
+		cmocka_unit_test(a_killed_guard_takes_forked_tasks_and_zygote_along),
+		cmocka_unit_test(a_thousand_forks_leave_nothing_behind),
+	};
+	setenv("TFC_TEST_WARM", "1", 1);
+	return cmocka_run_group_tests_name("proc_warm", tests, NULL, NULL);
+}
