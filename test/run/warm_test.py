@@ -1,0 +1,178 @@
+"""Warm starts: attempts that are forked from a process that has imported modules, and what they see."""
+import os
+import pathlib
+import signal
+import sys
+
+import harness
+
+MODULE = "xml.dom.minidom"  # nothing imports it unasked
+
+PROBE = '''
+import multiprocessing, os, pickle, signal, sys, threading
+
+class Point:
+    def __init__(self, x): self.x = x
+    def __eq__(self, other): return self.x == other.x
+
+def double(x): return 2 * x
+
+def stat(name):
+    return dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)[name].strip()
+
+if __name__ == "__main__":
+    main = sys.modules["__main__"]
+    print("main", __name__, __file__, main.__spec__, type(main.__loader__).__name__, main.__builtins__.__name__)
+    print("argv", sys.argv, sys.orig_argv, sys.path[0], os.getcwd())
+    print("environment", sorted(f"{k}={v}" for k, v in os.environ.items() if k not in ("TFC_FEED", "TFC_JOB", "TFC_LOG_DIR")))
+    print("descriptors", sorted(int(fd) for fd in os.listdir("/proc/self/fd"))[:-1])
+    print("stdin", os.readlink("/proc/self/fd/0"), sys.stdin.read())
+    print("signals", stat("SigBlk"), stat("SigIgn"), signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT))
+    print("process", os.getpgid(0) == os.getpid(), os.getsid(0) == os.getppid(), stat("Threads"), os.nice(0), os.umask(0o22))
+    print("pickle", pickle.loads(pickle.dumps(Point(3))) == Point(3), Point.__module__)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print("spawn", pool.map(double, [1, 2]))
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        print("fork", pool.map(double, [1, 2]))
+    print("threads", threading.main_thread() is threading.current_thread(), threading.active_count())
+'''
+
+
+class WarmTest(harness.RunTest):
+    maxDiff = None
+
+    def run_python(self, *words, warm=MODULE, options=(), **more):
+        warm_options = ["--warm", warm] if warm else []
+        return self.run_local("--framework", "none", *warm_options, *options, "--", sys.executable, *words, **more)
+
+    def run_script(self, text, *words, **more):
+        return self.run_python(self.write("script.py", text), *words, **more)
+
+    def assert_same(self, *words, options=()):
+        """A forked attempt prints, and ends, as one that was executed."""
+        cold = self.run_python(*words, warm=None, options=options)
+        warm = self.run_python(*words, options=options)
+        self.assertEqual(warm.lines(), cold.lines())
+        self.assertEqual(warm.errors(), cold.errors())
+        self.assertEqual(warm.status, cold.status)
+        return warm
+
+    def test_an_attempt_has_the_modules_and_a_cold_one_has_not(self):
+        text = f"import sys; print({MODULE!r} in sys.modules)"
+        self.assertEqual(self.run_script(text).lines(), ["[worker/0] True"])
+        self.assertEqual(self.run_script(text, warm=None).lines(), ["[worker/0] False"])
+
+    def test_a_program_sees_what_it_would_see(self):
+        script = self.write("script.py", PROBE)
+        run = self.assert_same(script, "one", "", "t w o")
+        self.assertEqual(len(run.lines()), 11)
+        self.assert_same("-u", script, options=["--stall", "100", "--reports", "--env", "A=b"])
+
+    def test_modules_and_code_run_as_well(self):
+        os.mkdir(os.path.join(self.dir, "package"))
+        self.write("package/__main__.py", "import sys; print(sys.argv, __name__, __spec__.name, sys.path[0])")
+        self.assert_same("-m", "package", "x")
+        self.assert_same("-c", "import sys; print(sys.argv, __name__, sys.path[0] == '')", "x")
+
+    def test_each_end_is_the_same(self):
+        cases = ["import sys; sys.exit(3)", "raise SystemExit('text')", "def f(): raise ValueError('x')\nf()", "1 +",
+                 "import os; os._exit(7)", "import atexit; atexit.register(print, 'bye')",
+                 "import threading, time; threading.Thread(target=lambda: (time.sleep(0.1), print('late'))).start()",
+                 "raise KeyboardInterrupt"]
+        for text in cases:
+            with self.subTest(text):
+                script = self.write("script.py", text)
+                cold = self.run_python(script, warm=None, options=["--restart", "0"])
+                warm = self.run_python(script, options=["--restart", "0"])
+                own = [line for line in warm.errors() if '"<string>"' not in line]  # a line of the zygote, and its code
+                self.assertEqual(own if text.endswith("Interrupt") else warm.errors(), cold.errors())
+                self.assertEqual((warm.status, warm.lines()), (cold.status, cold.lines()))
+        missing = os.path.join(self.dir, "missing.py")
+        self.assert_same(missing, options=["--restart", "0"])
+
+    def test_random_numbers_differ_between_attempts(self):
+        run = self.run_script("import os, random; print(random.random(), flush=True)\n"
+                              "if os.environ['TFC_ATTEMPT'] < '3': os.kill(os.getpid(), 9)", warm="random")
+        self.assertEqual(len({line.split()[1] for line in run.lines()}), 3)
+
+    def test_each_attempt_is_forked_even_when_the_zygote_was_killed(self):
+        """A script cannot name its zygote: that is the process with "-c" and the module as arguments."""
+        run = self.run_script(
+            "import glob, os, signal, sys\n"
+            f"print({MODULE!r} in sys.modules, flush=True)\n"
+            "def words(path):\n"
+            "    try: return open(path, 'rb').read().split(b'\\0')[:-1]\n"
+            "    except OSError: return []\n"
+            "def parent(pid): return int(open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[1])\n"
+            "if os.environ['TFC_ATTEMPT'] < '4':\n"
+            "    guard = parent(os.getppid())\n"
+            "    for path in glob.glob('/proc/[0-9]*/cmdline'):\n"
+            f"        if words(path)[-1:] == [{MODULE.encode()!r}]:\n"
+            "            pid = int(path.split('/')[2])\n"
+            "            if pid != os.getpid() and parent(parent(pid)) == guard: os.kill(pid, signal.SIGKILL)\n"
+            "    os.kill(os.getpid(), signal.SIGKILL)\n")
+        self.assertEqual(run.lines(), ["[worker/0] True", *(f"[worker/0#{i}] True" for i in (2, 3, 4))])
+        self.assertEqual(run.status, 0)
+
+    def test_what_cannot_be_forked_starts_cold_and_says_why_once(self):
+        self.write("with_thread.py", "import threading, time\n"
+                   "threading.Thread(target=time.sleep, args=(1000,), daemon=True, name='t').start()")
+        self.write("with_file.py", "file = open(__file__)")
+        self.write("broken.py", "raise RuntimeError('on purpose')")
+        path = ["--env", f"PYTHONPATH={self.dir}"]
+        cases = [
+            ("absent_module", [], "cannot import absent_module: ModuleNotFoundError: No module named 'absent_module'"),
+            ("broken", path, "cannot import broken: RuntimeError: on purpose"),
+            ("with_thread", path, "the modules have 1 threads running, which a fork does not copy: "),
+            ("with_file", path, f"the modules have opened {self.dir}/with_file.py, which attempts cannot share"),
+        ]
+        for module, options, reason in cases:
+            with self.subTest(module):
+                run = self.run_script("print('ran')", warm=module, options=["--worker", "3", *options])
+                self.assertEqual(sorted(run.lines()), [f"[worker/{i}] ran" for i in range(3)])
+                told = [line for line in run.errors() if "starts cold" in line]
+                self.assertEqual(len(told), 1, run.err)
+                self.assertIn(f'starts cold, "warm" has no effect: {reason}', told[0])
+                self.assertEqual(run.status, 0)
+
+    def test_refusals_without_a_try(self):
+        def reasons(*words, options=()):
+            run = self.run_local("--framework", "none", "--warm", MODULE, *options, "--", *words)
+            self.assertEqual(run.status, 0)
+            return [line.partition("no effect: ")[2] for line in run.errors() if "starts cold" in line]
+
+        self.assertEqual(reasons("sh", "-c", "true"), ['the task runs "sh" and not Python'])
+        self.assertEqual(reasons(sys.executable, "-E", "-c", "pass"),
+                         ["only python SCRIPT.py, python -m MODULE and python -c CODE, without other options, can be forked"])
+        rlimits = self.job_file(framework="none", argv=[sys.executable, "-c", "pass"], warm=[MODULE],
+                                roles={"worker": {"rlimits": {"stack": 8 << 20}}})
+        run = self.run_local("--job", rlimits)
+        self.assertIn(b"the limit of the stack acts when Python starts", run.err)
+        self.assertEqual(run.status, 0)
+
+    def test_variables_that_act_at_import_have_zygotes_of_their_own(self):
+        """Two roles, two values, two zygotes; with a third role there is no room."""
+        code = "import os, sys; print(os.environ['OMP_NUM_THREADS'], sys.modules.get(%r) is not None)" % MODULE
+        names = ["worker", "one", "two"]
+        roles = {name: {"env": {"OMP_NUM_THREADS": str(i)}, "sidecar": name != "worker"} for i, name in enumerate(names)}
+        job = self.job_file(framework="none", argv=[sys.executable, "-c", code], warm=[MODULE], roles=roles,
+                            success="all_workers")
+        run = self.run_local("--job", job)
+        self.assertEqual(run.status, 0, run.err)
+        self.assertIn("[worker/0] 0 True", run.lines())
+        told = [line for line in run.errors() if "starts cold" in line]
+        self.assertEqual(len(told), 1, run.err)
+        self.assertIn("the node has 2 zygotes, which other jobs use", told[0])
+
+    def test_a_bundle_is_each_attempts_own(self):
+        bundle = pathlib.Path(self.dir, "bundle")
+        bundle.mkdir()
+        (bundle / "own.py").write_text("print('own')")
+        (bundle / "main.py").write_text(f"import own, os, sys; print({MODULE!r} in sys.modules, os.path.exists('own.py'))")
+        run = self.run_python("main.py", options=["--bundle", str(bundle), "--worker", "2"], cwd="/")
+        self.assertEqual(sorted(run.lines()), sorted(f"[worker/{i}] {text}" for i in (0, 1) for text in ("own", "True True")))
+        self.assertEqual([line for line in run.errors() if "cold" in line], [])
+
+
+if __name__ == "__main__":
+    harness.main()
