@@ -19,6 +19,7 @@ import renewals
 import start
 import torch_start
 import train
+import warm
 
 ROWS = {
     "launch": start.Launch,
@@ -39,6 +40,7 @@ ROWS = {
     "size": cost.Size,
     "python_import": cost.PythonImport,
     "train": train.Train,
+    "warm": warm.Warm,
     "torch_start": torch_start.TorchStart,
 }
 

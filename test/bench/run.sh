@@ -3,7 +3,7 @@
 #   test/bench/run.sh [--markdown] [--full] [ROW...]
 #                                only these rows: launch restart port logs subscribe bundle rpc relay
 #                                cluster gossip feed killed_node renewals idle scale size
-#                                python_import train torch_start;
+#                                python_import train warm torch_start;
 #                                --markdown: into doc/benchmarks.md, too; --full: gossip with more
 #                                sizes and stalls
 set -eu

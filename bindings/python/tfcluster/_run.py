@@ -33,6 +33,7 @@ def run(program: Program, *, args: Sequence[Any] = (), kwargs: Mapping[str, Any]
         preempt_grace_s: float | None = None, finish_s: float | None = None, pending_deadline_s: float | None = None,
         start_deadline_s: float | str | None = None, deadline_s: float | None = None, topology: str | None = None,
         stall_s: float | str | None = None, on_stall: str | None = None, isolation: str | None = None,
+        warm: Sequence[str] | None = None,
         placement: Mapping[str, Any] | str | None = None) -> Job:
     """Runs a job, and returns it as soon as it is accepted.
 
@@ -62,7 +63,7 @@ def run(program: Program, *, args: Sequence[Any] = (), kwargs: Mapping[str, Any]
         "bundle": bundle, "python": python, "restart": restart, "success": success, "grace_s": grace_s,
         "abort_grace_s": abort_grace_s, "preempt_grace_s": preempt_grace_s, "finish_s": finish_s,
         "pending_deadline_s": pending_deadline_s, "start_deadline_s": start_deadline_s, "deadline_s": deadline_s,
-        "topology": topology, "stall_s": stall_s, "on_stall": on_stall, "isolation": isolation,
+        "topology": topology, "stall_s": stall_s, "on_stall": on_stall, "isolation": isolation, "warm": warm,
         "placement": placement}
     _check_keywords(args, kwargs, evaluator, tensorboard, roles)
     values = {name: _job_file.job_key(name, value) for name, value in keys.items() if value is not None}
