@@ -77,17 +77,21 @@ struct zygote {
 	uint32_t slot;
 	int socket; /* to it; -1: it has failed */
 	bool is_ready;
-	uint64_t since; /* CLOCK_BOOTTIME: when it was started */
+	uint32_t spares_wanted;
+	uint64_t since; /* CLOCK_MONOTONIC: when it was started */
 };
 
-/* A task that a zygote was requested to fork, until its shim reports its pid. */
+/* A process that a zygote was requested to fork, with its shim, until it is a task. */
 struct birth {
 	struct birth *next;
+	uint64_t number;
 	struct zygote *zygote; /* NULL: it has ended */
-	uint32_t slot;
-	int launch; /* the memfd */
+	uint32_t slot;         /* NO_SLOT: a spare; no task needs it yet */
+	int socket;            /* to the shim; -1: the shim has ended */
+	pid_t pid;             /* the shim; 0: it has not reported it yet */
+	int launch;            /* the memfd of the task; -1: none */
 	struct tfc__command command;
-	uint64_t since;   /* CLOCK_BOOTTIME: when it was requested, or the zygote became ready */
+	uint64_t since;   /* CLOCK_MONOTONIC: when it was requested, or the zygote became ready */
 	bool is_over;     /* the task must be started without the zygote */
 	bool is_stopped;  /* a stop was requested, */
 	uint64_t kill_at; /* with this deadline */
@@ -133,6 +137,7 @@ struct guard {
 	struct will will;
 	struct zygote *zygotes;
 	struct birth *births;
+	uint64_t last_birth;
 };
 
 /* host.c */
@@ -177,11 +182,17 @@ void task_set_shim(struct guard *guard, uint32_t slot, pid_t pid, int socket);
 #define UNBORN INT_MAX                                      /* no pid is that large */
 int warm_open_zygote(struct guard *guard, uint32_t slot);   /* the socket for the zygote, or -1 */
 void warm_close_zygote(struct guard *guard, uint32_t slot); /* the slot is free again */
-bool warm_request(
-	struct guard *guard, uint32_t slot, const struct tfc__command *command,
-	int launch); /* false: start it without a zygote; true: the launch was duplicated */
-void warm_receive(struct guard *guard, uint32_t slot); /* from the slot's shim, which is UNBORN */
-void warm_receive_all(struct guard *guard);
+/* Requests the spares that are wanted. */
+void warm_prepare(struct guard *guard);
+void warm_drop_spares(struct guard *guard);
+bool warm_is_spare(const struct guard *guard, pid_t pid);
+void warm_forget(struct guard *guard, pid_t pid); /* it was reaped */
+/* False: the task must be started without a zygote. The launch is duplicated. */
+bool warm_request(struct guard *guard, uint32_t slot, const struct tfc__command *command,
+		  int launch);
+void warm_receive(struct guard *guard, uint64_t number); /* from the shim of that birth */
+bool warm_is_pending(const struct guard *guard);         /* a shim has not reported its pid */
+void warm_receive_all(struct guard *guard);              /* from these shims */
 void warm_receive_zygote(struct guard *guard, uint32_t slot);
 void warm_stop(struct guard *guard, uint32_t slot, uint64_t kill_at);
 void warm_continue(struct guard *guard); /* what is over or overdue */
@@ -256,9 +267,13 @@ bool cgroup_name(const char *controller, char ret_name[PATH_MAX]);
 /* The directory of the guard's own cgroup v2, with a slash at its end. False: none. */
 bool cgroup_dir(char ret_path[PATH_MAX]);
 
-/* The data of epoll events: one of these, FIRST_TASK + slot, or FIRST_ZYGOTE + slot. */
+/*
+ * The data of epoll events: one of these, FIRST_TASK + slot, FIRST_ZYGOTE + slot, or FIRST_BIRTH +
+ * number.
+ */
 enum watched { WATCH_HOST, WATCH_PIDFD, WATCH_SIGNALS, WATCH_DEADLINES, FIRST_TASK };
-#define FIRST_ZYGOTE (UINT64_C(1) << 32)
+#define FIRST_ZYGOTE (UINT64_C(1) << 33)
+#define FIRST_BIRTH (UINT64_C(1) << 34)
 int watch(struct guard *guard, int fd, uint32_t events, uint64_t what);
 
 #endif

@@ -49,7 +49,9 @@ static void guard_run_turn(struct guard *guard)
 	int count = epoll_wait(guard->epoll, events, 32, warm_wait_ms(guard, wait_ms));
 	for (int i = 0; i < count; i++) {
 		uint64_t what = events[i].data.u64;
-		if (what >= FIRST_ZYGOTE)
+		if (what >= FIRST_BIRTH)
+			warm_receive(guard, what - FIRST_BIRTH);
+		else if (what >= FIRST_ZYGOTE)
 			warm_receive_zygote(guard, (uint32_t)(what - FIRST_ZYGOTE));
 		else if (what >= FIRST_TASK)
 			task_receive(guard, (uint32_t)(what - FIRST_TASK));

@@ -136,6 +136,7 @@ void shim_prepare(struct guard *guard)
 	guard->is_spare_wanted = false;
 	if (!guard->spare.pid)
 		shim_start(guard, &guard->spare);
+	warm_prepare(guard);
 }
 
 void shim_end_spare(struct guard *guard)

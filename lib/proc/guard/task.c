@@ -103,8 +103,10 @@ void task_spawn(struct guard *guard, const struct tfc__command *command, int lau
 	oom_reset(guard);
 	bool may_have_group = command->value == TFC__ISOLATION_AUTO ||
 			      command->value == TFC__ISOLATION_CGROUP;
-	if (may_have_group && cgroup_create(guard))
-		shim_drop_spare(guard); /* the spare did not receive the group's directory */
+	if (may_have_group && cgroup_create(guard)) { /* spares did not receive the directory */
+		shim_drop_spare(guard);
+		warm_drop_spares(guard);
+	}
 	if (command->zygote && warm_request(guard, slot, command, launch))
 		return;
 	error = task_start_shim(guard, slot, command, launch);
@@ -207,7 +209,8 @@ void task_free(struct guard *guard, uint32_t slot)
 static bool task_is_shim(void *user, pid_t pid)
 {
 	const struct guard *guard = user;
-	return pid == guard->spare.pid || task_find_shim(guard, pid) != NO_SLOT;
+	return pid == guard->spare.pid || warm_is_spare(guard, pid) ||
+	       task_find_shim(guard, pid) != NO_SLOT;
 }
 
 /* A child was reaped. The last reports of a shim may still be in its socket. */
@@ -218,6 +221,8 @@ static void task_child_died(struct guard *guard, pid_t pid)
 	if (slot == NO_SLOT) {
 		if (pid == guard->spare.pid)
 			shim_drop_spare(guard);
+		else
+			warm_forget(guard, pid);
 		return;
 	}
 	while (task_receive_report(guard, slot))
@@ -232,7 +237,7 @@ static void task_child_died(struct guard *guard, pid_t pid)
 static pid_t task_reap_any(struct guard *guard)
 {
 	siginfo_t info = {.si_pid = 0};
-	if (!guard->births)
+	if (!warm_is_pending(guard))
 		return waitpid(-1, NULL, WNOHANG);
 	if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || !info.si_pid)
 		return 0;
@@ -257,7 +262,7 @@ static bool task_reap_child(struct guard *guard, pid_t pid)
  */
 void task_reap(struct guard *guard, pid_t pid)
 {
-	if (pid && !guard->core.lost.first && !guard->births &&
+	if (pid && !guard->core.lost.first && !warm_is_pending(guard) &&
 	    guard->reaped < guard->core.task_count) {
 		guard->reaped += task_reap_child(guard, pid);
 	} else {
@@ -288,10 +293,6 @@ void task_receive(struct guard *guard, uint32_t slot)
 	if (slot >= guard->core.slot_count || !guard->pids[slot]) /* freed by an earlier event */
 		return;
 	pid_t pid = guard->pids[slot];
-	if (pid == UNBORN) {
-		warm_receive(guard, slot);
-		return;
-	}
 	task_receive_report(guard, slot);
 	if (guard->sockets[slot] < 0 && pid > 0)
 		task_reap(guard, pid);

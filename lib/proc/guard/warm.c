@@ -1,8 +1,11 @@
 /*
- * Zygotes, and the tasks that they fork (doc/internals/warm.md). The guard requests a fork and
- * passes the descriptors that a shim starts with. The zygote forks twice and lets the intermediate
- * process end, so that the guard adopts the process in between. That process forks the task and
- * becomes its shim by exec. It reports its pid, and receives the launch as any other shim does.
+ * Zygotes, and the tasks that they fork (doc/internals/warm.md). The guard requests a birth and
+ * passes the descriptors that a shim starts with. The zygote forks a process that the guard adopts.
+ * That process forks the task and becomes its shim by exec. It reports its pid, and receives the
+ * launch as any other shim does.
+ *
+ * Forking a large process takes time. Births are therefore requested in advance: such a spare waits
+ * until a task needs it.
  */
 #include "guard.h"
 
@@ -14,6 +17,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -21,7 +25,52 @@
 
 #define IMPORT_PATIENCE (120 * TFC__SECOND) /* from the zygote's start until it is ready */
 #define FORK_PATIENCE (10 * TFC__SECOND)    /* from the request until the shim has reported */
-#define CHECK_MS 500 /* how often both are checked while a birth is awaited */
+#define CHECK_MS 500                        /* how often both are checked while a task waits */
+#define SPARES_MAX 4                        /* per zygote */
+
+static bool birth_is_spare(const struct birth *birth)
+{
+	return birth->slot == NO_SLOT;
+}
+
+static struct birth **birth_at(struct guard *guard, const struct birth *birth)
+{
+	struct birth **at = &guard->births;
+	while (*at != birth)
+		at = &(*at)->next;
+	return at;
+}
+
+static void birth_free(struct guard *guard, struct birth *birth)
+{
+	*birth_at(guard, birth) = birth->next;
+	if (birth->socket >= 0)
+		close(birth->socket);
+	if (birth->launch >= 0)
+		close(birth->launch);
+	free(birth);
+}
+
+/* Its shim ends when its socket does. If it was stopped, it must be continued for that. */
+static void spare_drop(struct guard *guard, struct birth *spare)
+{
+	pid_t pid = spare->pid;
+	birth_free(guard, spare);
+	if (!pid)
+		return;
+	kill(pid, SIGCONT);
+	waitpid(pid, NULL, 0);
+}
+
+void warm_drop_spares(struct guard *guard)
+{
+	struct birth *next;
+	for (struct birth *birth = guard->births; birth; birth = next) {
+		next = birth->next;
+		if (birth_is_spare(birth))
+			spare_drop(guard, birth);
+	}
+}
 
 /* ---- zygotes */
 
@@ -44,7 +93,8 @@ int warm_open_zygote(struct guard *guard, uint32_t slot)
 	*zygote = (struct zygote){.next = guard->zygotes,
 				  .slot = slot,
 				  .socket = ends[0],
-				  .since = tfc__boot_time()};
+				  .spares_wanted = 1,
+				  .since = tfc__now()};
 	guard->zygotes = zygote;
 	watch(guard, ends[0], EPOLLIN, FIRST_ZYGOTE + slot);
 	return ends[1];
@@ -53,14 +103,19 @@ int warm_open_zygote(struct guard *guard, uint32_t slot)
 /* It has ended, or does not respond: tasks that it has not forked yet are started by shims. */
 static void zygote_fail(struct guard *guard, struct zygote *zygote)
 {
+	struct birth *next;
 	if (zygote->socket >= 0)
 		close(zygote->socket);
 	zygote->socket = -1;
-	for (struct birth *birth = guard->births; birth; birth = birth->next)
-		if (birth->zygote == zygote) {
-			birth->zygote = NULL;
-			birth->is_over = true;
-		}
+	for (struct birth *birth = guard->births; birth; birth = next) {
+		next = birth->next;
+		if (birth->zygote != zygote)
+			continue;
+		birth->zygote = NULL;
+		birth->is_over = true;
+		if (birth_is_spare(birth))
+			spare_drop(guard, birth);
+	}
 }
 
 void warm_close_zygote(struct guard *guard, uint32_t slot)
@@ -89,9 +144,10 @@ void warm_receive_zygote(struct guard *guard, uint32_t slot)
 		return;
 	}
 	zygote->is_ready = true;
+	guard->is_spare_wanted = true;
 	for (struct birth *birth = guard->births; birth; birth = birth->next)
 		if (birth->zygote == zygote)
-			birth->since = tfc__boot_time();
+			birth->since = tfc__now();
 	host_report(guard, &(struct tfc__report){.kind = TFC__MSG_READY,
 						 .id = guard->core.tasks[slot].id});
 }
@@ -129,60 +185,55 @@ static bool zygote_send_fork(const struct guard *guard, const struct zygote *zyg
 			      MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
-bool warm_request(struct guard *guard, uint32_t slot, const struct tfc__command *command,
-		  int launch)
+/* Requests a spare. NULL: the zygote has failed, or a resource is missing. */
+static struct birth *birth_request(struct guard *guard, struct zygote *zygote)
 {
 	int ends[2];
-	uint32_t zygote_slot = guard_core_find(&guard->core, command->zygote);
-	struct zygote *zygote = zygote_slot == NO_SLOT ? NULL : zygote_find(guard, zygote_slot);
-	struct birth *birth = zygote && zygote->socket >= 0 ? malloc(sizeof(*birth)) : NULL;
-	if (!birth)
-		return false;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
+	struct birth *birth = zygote->socket >= 0 ? malloc(sizeof(*birth)) : NULL;
+	if (!birth || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
 		free(birth);
-		return false;
+		return NULL;
 	}
 	*birth = (struct birth){.next = guard->births,
+				.number = ++guard->last_birth,
 				.zygote = zygote,
-				.slot = slot,
-				.launch = fcntl(launch, F_DUPFD_CLOEXEC, TFC__GUARD_RESERVED),
-				.command = *command,
-				.since = tfc__boot_time()};
-	bool is_sent = birth->launch >= 0 && zygote_send_fork(guard, zygote, ends[1]) &&
-		       watch(guard, ends[0], EPOLLIN, FIRST_TASK + slot) == 0;
-	close(ends[1]);
-	if (!is_sent) {
-		if (birth->launch >= 0)
-			close(birth->launch);
-		close(ends[0]); /* if the request was sent, its shim ends at once */
-		free(birth);
-		return false;
-	}
+				.slot = NO_SLOT,
+				.socket = ends[0],
+				.launch = -1,
+				.since = tfc__now()};
 	guard->births = birth;
-	guard->pids[slot] = UNBORN;
-	guard->sockets[slot] = ends[0];
-	return true;
+	bool is_sent = watch(guard, ends[0], EPOLLIN, FIRST_BIRTH + birth->number) == 0 &&
+		       zygote_send_fork(guard, zygote, ends[1]);
+	close(ends[1]);
+	if (is_sent)
+		return birth;
+	birth_free(guard, birth);
+	return NULL;
+}
+
+void warm_prepare(struct guard *guard)
+{
+	for (struct zygote *zygote = guard->zygotes; zygote; zygote = zygote->next) {
+		uint32_t spares = 0;
+		for (struct birth *birth = guard->births; birth; birth = birth->next)
+			spares += birth->zygote == zygote && birth_is_spare(birth);
+		while (zygote->is_ready && spares++ < zygote->spares_wanted)
+			if (!birth_request(guard, zygote))
+				break;
+	}
+}
+
+/* Of the zygote's spares, one that has reported its pid is the best. */
+static struct birth *spare_find(const struct guard *guard, const struct zygote *zygote)
+{
+	struct birth *found = NULL;
+	for (struct birth *birth = guard->births; birth; birth = birth->next)
+		if (birth->zygote == zygote && birth_is_spare(birth) && (!found || birth->pid))
+			found = birth;
+	return found;
 }
 
 /* ---- births */
-
-static struct birth *birth_find(const struct guard *guard, uint32_t slot)
-{
-	struct birth *birth = guard->births;
-	while (birth && birth->slot != slot)
-		birth = birth->next;
-	return birth;
-}
-
-static void birth_free(struct guard *guard, struct birth *birth)
-{
-	struct birth **at = &guard->births;
-	while (*at != birth)
-		at = &(*at)->next;
-	*at = birth->next;
-	close(birth->launch);
-	free(birth);
-}
 
 static void birth_not_started(struct guard *guard, struct birth *birth, int error)
 {
@@ -193,49 +244,64 @@ static void birth_not_started(struct guard *guard, struct birth *birth, int erro
 	       (struct guard_event){.kind = GUARD_SPAWN_FAILED, .slot = slot, .error = error});
 }
 
-static void birth_close_socket(struct guard *guard, const struct birth *birth)
-{
-	close(guard->sockets[birth->slot]);
-	guard->sockets[birth->slot] = -1;
-}
-
 /* Its shim waits for the launch. */
-static void birth_complete(struct guard *guard, struct birth *birth, pid_t pid)
+static void birth_complete(struct guard *guard, struct birth *birth)
 {
 	int locks[TFC__LOCKS];
 	int error = dir_prepare(guard, &birth->command, locks);
-	if (!error) {
-		task_set_shim(guard, birth->slot, pid, guard->sockets[birth->slot]);
+	if (error) {
+		birth_not_started(guard, birth, error);
+	} else {
+		task_set_shim(guard, birth->slot, birth->pid, birth->socket);
 		/* A shim that was killed just now is reported as lost when it is reaped. */
-		error = shim_send_launch(guard->sockets[birth->slot], &birth->command,
-					 birth->launch, locks, -1);
+		error = shim_send_launch(birth->socket, &birth->command, birth->launch, locks, -1);
 		if (error && error != EPIPE && error != ECONNRESET)
-			kill(pid, SIGKILL);
-		dir_release(locks);
+			kill(birth->pid, SIGKILL);
+		birth->socket = -1; /* the slot's now */
 		birth_free(guard, birth);
-		return;
 	}
 	dir_release(locks);
-	birth_close_socket(guard, birth);
-	birth_not_started(guard, birth, error);
 }
 
-void warm_receive(struct guard *guard, uint32_t slot)
+static void birth_receive(struct guard *guard, struct birth *birth)
 {
 	struct tfc__report report;
-	struct birth *birth = birth_find(guard, slot);
-	if (!birth || guard->sockets[slot] < 0)
+	if (birth->socket < 0)
 		return;
-	ssize_t len = recv(guard->sockets[slot], &report, sizeof(report), MSG_DONTWAIT);
+	ssize_t len = recv(birth->socket, &report, sizeof(report), MSG_DONTWAIT);
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (len == (ssize_t)sizeof(report) && report.kind == TFC__MSG_BORN && report.pid > 0 &&
-	    !birth->is_stopped) {
-		birth_complete(guard, birth, report.pid);
+	    !birth->pid) {
+		birth->pid = report.pid;
+		if (!birth_is_spare(birth) && !birth->is_stopped)
+			birth_complete(guard, birth);
 		return;
 	}
-	birth_close_socket(guard, birth);
+	if (birth_is_spare(birth)) {
+		birth_free(guard, birth); /* it was killed, and is reaped like every child */
+		return;
+	}
+	close(birth->socket);
+	birth->socket = -1;
 	birth->is_over = true;
+}
+
+void warm_receive(struct guard *guard, uint64_t number)
+{
+	for (struct birth *birth = guard->births; birth; birth = birth->next)
+		if (birth->number == number) {
+			birth_receive(guard, birth);
+			return;
+		}
+}
+
+bool warm_is_pending(const struct guard *guard)
+{
+	for (const struct birth *birth = guard->births; birth; birth = birth->next)
+		if (!birth->pid)
+			return true;
+	return false;
 }
 
 void warm_receive_all(struct guard *guard)
@@ -243,8 +309,62 @@ void warm_receive_all(struct guard *guard)
 	struct birth *next;
 	for (struct birth *birth = guard->births; birth; birth = next) {
 		next = birth->next;
-		warm_receive(guard, birth->slot);
+		if (!birth->pid)
+			birth_receive(guard, birth);
 	}
+}
+
+bool warm_is_spare(const struct guard *guard, pid_t pid)
+{
+	for (const struct birth *birth = guard->births; birth; birth = birth->next)
+		if (birth->pid == pid)
+			return true;
+	return false;
+}
+
+void warm_forget(struct guard *guard, pid_t pid)
+{
+	for (struct birth *birth = guard->births; birth; birth = birth->next)
+		if (birth->pid == pid) {
+			birth->pid = 0;
+			birth_receive(guard, birth); /* the end of its socket */
+			return;
+		}
+}
+
+bool warm_request(struct guard *guard, uint32_t slot, const struct tfc__command *command,
+		  int launch)
+{
+	uint32_t zygote_slot = guard_core_find(&guard->core, command->zygote);
+	struct zygote *zygote = zygote_slot == NO_SLOT ? NULL : zygote_find(guard, zygote_slot);
+	int copy = zygote ? fcntl(launch, F_DUPFD_CLOEXEC, TFC__GUARD_RESERVED) : -1;
+	struct birth *birth = copy >= 0 ? spare_find(guard, zygote) : NULL;
+	if (copy >= 0 && (!birth || !birth->pid) && zygote->spares_wanted < SPARES_MAX)
+		zygote->spares_wanted += zygote->is_ready;
+	if (copy >= 0 && !birth)
+		birth = birth_request(guard, zygote);
+	if (!birth) {
+		if (copy >= 0)
+			close(copy);
+		return false;
+	}
+	birth->slot = slot;
+	birth->launch = copy;
+	birth->command = *command;
+	birth->since = tfc__now();
+	guard->pids[slot] = UNBORN;
+	guard->sockets[slot] = -1;
+	if (birth->pid)
+		birth_complete(guard, birth);
+	return true;
+}
+
+static struct birth *birth_find(const struct guard *guard, uint32_t slot)
+{
+	struct birth *birth = guard->births;
+	while (birth && birth->slot != slot)
+		birth = birth->next;
+	return birth;
 }
 
 void warm_stop(struct guard *guard, uint32_t slot, uint64_t kill_at)
@@ -261,8 +381,6 @@ void warm_stop(struct guard *guard, uint32_t slot, uint64_t kill_at)
 static void birth_start_cold(struct guard *guard, struct birth *birth)
 {
 	const struct birth copy = *birth;
-	if (guard->sockets[birth->slot] >= 0)
-		birth_close_socket(guard, birth);
 	guard->pids[birth->slot] = 0;
 	int error = guard->is_host_gone
 			    ? ESRCH
@@ -276,32 +394,44 @@ static void birth_start_cold(struct guard *guard, struct birth *birth)
 		task_send_stop(guard, copy.slot, copy.kill_at);
 }
 
+static bool birth_is_overdue(const struct birth *birth, uint64_t now)
+{
+	const struct zygote *zygote = birth->zygote;
+	return zygote && !birth_is_spare(birth) &&
+	       now > (zygote->is_ready ? birth->since + FORK_PATIENCE
+				       : zygote->since + IMPORT_PATIENCE);
+}
+
+/* The first task that waits and needs something; NULL: none. */
+static struct birth *birth_find_due(const struct guard *guard, uint64_t now)
+{
+	struct birth *birth = guard->births;
+	while (birth && (birth_is_spare(birth) ||
+			 (!birth->is_over && !birth->is_stopped && !birth_is_overdue(birth, now))))
+		birth = birth->next;
+	return birth;
+}
+
 void warm_continue(struct guard *guard)
 {
-	uint64_t now = tfc__boot_time();
-	for (struct zygote *zygote = guard->zygotes; zygote; zygote = zygote->next)
-		for (struct birth *birth = guard->births; birth; birth = birth->next)
-			if (birth->zygote == zygote &&
-			    now > (zygote->is_ready ? birth->since + FORK_PATIENCE
-						    : zygote->since + IMPORT_PATIENCE)) {
-				zygote_kill(guard, zygote);
-				break;
-			}
-	struct birth *next;
-	for (struct birth *birth = guard->births; birth; birth = next) {
-		next = birth->next;
+	uint64_t now = tfc__now();
+	for (struct birth *birth; (birth = birth_find_due(guard, now));) {
 		uint32_t slot = birth->slot;
-		if (birth->is_over && guard->sockets[slot] >= 0) {
-			warm_receive(guard, slot); /* the shim may have reported already */
-			if (guard->pids[slot] != UNBORN)
-				continue;
+		if (birth_is_overdue(birth, now)) {
+			zygote_kill(guard, birth->zygote);
+			continue;
 		}
-		if (birth->is_over || birth->is_stopped)
+		if (birth->is_over && !birth->is_stopped)
+			birth_receive(guard, birth); /* the shim may have reported already */
+		if (guard->pids[slot] == UNBORN && birth_find(guard, slot) == birth)
 			birth_start_cold(guard, birth);
 	}
 }
 
 int warm_wait_ms(const struct guard *guard, int wait_ms)
 {
-	return guard->births && (wait_ms < 0 || wait_ms > CHECK_MS) ? CHECK_MS : wait_ms;
+	const struct birth *birth = guard->births;
+	while (birth && birth_is_spare(birth))
+		birth = birth->next;
+	return birth && (wait_ms < 0 || wait_ms > CHECK_MS) ? CHECK_MS : wait_ms;
 }
