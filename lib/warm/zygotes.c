@@ -13,7 +13,7 @@
 
 #define TEXT_SIZE TFC__WARM_TEXT
 
-struct zygote {
+struct zygote_entry {
 	struct tfc__link link; /* in the order of use: the first was not used for longest */
 	struct tfc__zygotes *zygotes;
 	tfc_process *process; /* NULL: it has failed */
@@ -46,7 +46,7 @@ int tfc__zygotes_open(const struct tfc__zygotes_options *options, tfc_error *err
 	return TFC_OK;
 }
 
-static void zygote_free(struct zygote *zygote)
+static void zygote_free(struct zygote_entry *zygote)
 {
 	tfc__list_remove(&zygote->link);
 	zygote->zygotes->count--;
@@ -62,14 +62,14 @@ void tfc__zygotes_close(struct tfc__zygotes *zygotes)
 	if (!zygotes)
 		return;
 	TFC__LIST_EACH (link, &zygotes->list)
-		zygote_free(tfc__container_of(link, struct zygote, link));
+		zygote_free(tfc__container_of(link, struct zygote_entry, link));
 	free(zygotes);
 }
 
 /* ---- its end */
 
 /* The last line of its output says why it cannot serve. */
-static void zygote_describe_end(struct zygote *zygote, const tfc_process_event *event)
+static void zygote_describe_end(struct zygote_entry *zygote, const tfc_process_event *event)
 {
 	char **lines = NULL;
 	const char *line = NULL;
@@ -93,7 +93,7 @@ static void zygote_describe_end(struct zygote *zygote, const tfc_process_event *
  */
 static void zygote_on_event(void *user, const tfc_process_event *event)
 {
-	struct zygote *zygote = user;
+	struct zygote_entry *zygote = user;
 	struct tfc__zygotes *zygotes = zygote->zygotes;
 	if (event->kind != TFC_PROCESS_EXITED)
 		return;
@@ -123,7 +123,7 @@ static char *join_modules(const struct tfc__strv *modules)
 	return text;
 }
 
-static int zygote_spawn(struct zygote *zygote, const struct tfc__warm_attempt *attempt,
+static int zygote_spawn(struct zygote_entry *zygote, const struct tfc__warm_attempt *attempt,
 			const struct tfc__strv *env)
 {
 	struct tfc__zygotes *zygotes = zygote->zygotes;
@@ -147,10 +147,10 @@ static int zygote_spawn(struct zygote *zygote, const struct tfc__warm_attempt *a
 	return code;
 }
 
-static struct zygote *zygote_new(struct tfc__zygotes *zygotes,
-				 const struct tfc__warm_attempt *attempt, char *key)
+static struct zygote_entry *zygote_new(struct tfc__zygotes *zygotes,
+				       const struct tfc__warm_attempt *attempt, char *key)
 {
-	struct zygote *zygote = calloc(1, sizeof(*zygote));
+	struct zygote_entry *zygote = calloc(1, sizeof(*zygote));
 	char *modules = join_modules(attempt->modules);
 	if (!zygote || !modules) {
 		free(zygote);
@@ -169,7 +169,7 @@ static struct zygote *zygote_new(struct tfc__zygotes *zygotes,
 
 /* ---- its users */
 
-static bool zygote_add_user(struct zygote *zygote, void *user)
+static bool zygote_add_user(struct zygote_entry *zygote, void *user)
 {
 	for (size_t i = 0; i < zygote->user_count; i++)
 		if (zygote->users[i] == user)
@@ -187,17 +187,17 @@ void tfc__zygotes_leave(struct tfc__zygotes *zygotes, const void *user)
 	if (!zygotes)
 		return;
 	TFC__LIST_EACH (link, &zygotes->list) {
-		struct zygote *zygote = tfc__container_of(link, struct zygote, link);
+		struct zygote_entry *zygote = tfc__container_of(link, struct zygote_entry, link);
 		for (size_t i = zygote->user_count; i-- > 0;)
 			if (zygote->users[i] == user)
 				zygote->users[i] = zygote->users[--zygote->user_count];
 	}
 }
 
-static struct zygote *zygotes_find(struct tfc__zygotes *zygotes, const char *key)
+static struct zygote_entry *zygotes_find(struct tfc__zygotes *zygotes, const char *key)
 {
 	TFC__LIST_EACH (link, &zygotes->list) {
-		struct zygote *zygote = tfc__container_of(link, struct zygote, link);
+		struct zygote_entry *zygote = tfc__container_of(link, struct zygote_entry, link);
 		if (strcmp(zygote->key, key) == 0)
 			return zygote;
 	}
@@ -210,7 +210,7 @@ static bool zygotes_make_room(struct tfc__zygotes *zygotes)
 	if (zygotes->count < zygotes->options.max)
 		return true;
 	TFC__LIST_EACH (link, &zygotes->list) {
-		struct zygote *zygote = tfc__container_of(link, struct zygote, link);
+		struct zygote_entry *zygote = tfc__container_of(link, struct zygote_entry, link);
 		if (zygote->user_count)
 			continue;
 		zygote_free(zygote);
@@ -219,9 +219,9 @@ static bool zygotes_make_room(struct tfc__zygotes *zygotes)
 	return false;
 }
 
-static struct zygote *zygotes_make(struct tfc__zygotes *zygotes,
-				   const struct tfc__warm_attempt *attempt, char *key,
-				   const struct tfc__strv *env, char *text)
+static struct zygote_entry *zygotes_make(struct tfc__zygotes *zygotes,
+					 const struct tfc__warm_attempt *attempt, char *key,
+					 const struct tfc__strv *env, char *text)
 {
 	if (!zygotes_make_room(zygotes)) {
 		snprintf(text, TEXT_SIZE,
@@ -232,7 +232,7 @@ static struct zygote *zygotes_make(struct tfc__zygotes *zygotes,
 		free(key);
 		return NULL;
 	}
-	struct zygote *zygote = zygote_new(zygotes, attempt, key);
+	struct zygote_entry *zygote = zygote_new(zygotes, attempt, key);
 	if (!zygote)
 		return NULL;
 	if (zygote_spawn(zygote, attempt, env) < 0) {
@@ -251,7 +251,7 @@ const tfc_process *tfc__zygotes_get(struct tfc__zygotes *zygotes,
 	if (!tfc__warm_check(attempt, ret_text))
 		return NULL;
 	char *key = tfc__warm_key(attempt, &env);
-	struct zygote *zygote = key ? zygotes_find(zygotes, key) : NULL;
+	struct zygote_entry *zygote = key ? zygotes_find(zygotes, key) : NULL;
 	if (zygote)
 		free(key);
 	else if (key && !env.is_failed)
@@ -273,7 +273,8 @@ bool tfc__zygotes_info(const struct tfc__zygotes *zygotes, uint32_t index,
 {
 	for (const struct tfc__link *link = zygotes->list.next; link != &zygotes->list;
 	     link = link->next) {
-		const struct zygote *zygote = tfc__container_of(link, struct zygote, link);
+		const struct zygote_entry *zygote = tfc__container_of(link, struct zygote_entry,
+								      link);
 		if (index--)
 			continue;
 		*ret_info = (struct tfc__zygote_info){

@@ -6,7 +6,7 @@ import pathlib
 import re
 import sys
 
-MODULES = ["base", "ctx", "spec", "job", "port", "wire", "log", "proc", "bundle", "agent",
+MODULES = ["base", "ctx", "spec", "job", "port", "wire", "log", "proc", "bundle", "warm", "agent",
            "transport", "member", "store", "cluster", "gateway", "feed", "node"]
 
 # The module whose face a public header is, where the name does not say it.
@@ -46,7 +46,7 @@ GOSSIP_INCLUDES = re.compile(r"base/(buf|list|map|random)\.h|member/gossip_(core
 BUILTINS = "builtins.c"
 
 # Made at build time, beside the objects.
-GENERATED = {"python_stacks.h", "tensorflow_server.h"}
+GENERATED = {"python_stacks.h", "tensorflow_server.h", "zygote_source.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 

@@ -29,6 +29,7 @@ if not all(map(importlib.util.find_spec, NEEDS)):
 TFC_RUN = os.environ["TFC_RUN"]
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/tensorflow")
 PATIENCE = 90  # seconds until something awaited counts as never coming: two cores, six TensorFlows
+WARM = os.environ.get("TFC_TEST_WARM")  # set: tasks are forked from a process that has imported TensorFlow
 ENDED = ("exited", "failed", "lost", "stopped")
 
 
@@ -235,6 +236,7 @@ class ClusterTest(SlowPrograms, unittest.TestCase):
         self.job.close()
         try:
             self.assert_nothing_left()
+            self.assertFalse(self.job.find(lambda event: "starts cold" in event.get("text", "")))
         finally:
             for pid in children():
                 os.kill(pid, signal.SIGKILL)
@@ -256,6 +258,10 @@ class ClusterTest(SlowPrograms, unittest.TestCase):
 
     def start(self, *args, **job):
         """Starts a job, given as options of tfc_run or as the keys of a job file."""
+        if WARM and job:
+            job = {"warm": ["tensorflow"], **job}
+        elif WARM:
+            args = ("--warm", "tensorflow", *args)
         if job:
             path = os.path.join(self.dir, "job.json")
             with open(path, "w", encoding="utf-8") as file:

@@ -1,0 +1,220 @@
+/* warm: which attempts can be forked, and which of them can share a zygote. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "leaks.h"
+#include "warm/zygotes.h"
+
+static const char *const python[] = {"python3", "train.py", NULL};
+static char *one_module[] = {(char *)"tensorflow", NULL};
+static const struct tfc__strv modules = {.items = one_module, .count = 1};
+
+static struct tfc__warm_attempt attempt_with(const char *const *env)
+{
+	return (struct tfc__warm_attempt){.modules = &modules, .argv = python, .env = env};
+}
+
+/* Whether two attempts share a zygote. */
+static bool have_same_key(const struct tfc__warm_attempt *one,
+			  const struct tfc__warm_attempt *other)
+{
+	struct tfc__strv env[2] = {{0}, {0}};
+	char *keys[2] = {tfc__warm_key(one, &env[0]), tfc__warm_key(other, &env[1])};
+	assert_non_null(keys[0]);
+	assert_non_null(keys[1]);
+	bool is_same = strcmp(keys[0], keys[1]) == 0;
+	for (int i = 0; i < 2; i++) {
+		free(keys[i]);
+		tfc__strv_fini(&env[i]);
+	}
+	return is_same;
+}
+
+static void variables_that_act_at_import_are_part_of_the_key(void **state)
+{
+	static const struct {
+		const char *variable;
+		bool is_keyed;
+	} cases[] = {
+		{"TF_CPP_MIN_LOG_LEVEL=1", true},
+		{"TF_USE_LEGACY_KERAS=1", true},
+		{"OMP_NUM_THREADS=1", true},
+		{"OPENBLAS_NUM_THREADS=1", true},
+		{"LD_LIBRARY_PATH=/x", true},
+		{"LD_PRELOAD=/x", true},
+		{"PYTHONHASHSEED=1", true},
+		{"PYTHONPATH=/x", true},
+		{"CUDA_VISIBLE_DEVICES=0", true},
+		{"PATH=/x", true},
+		{"TF_CONFIG={}", false},
+		{"TF_CONFIGURATION=1", true},
+		{"TFC_TASK_INDEX=1", false},
+		{"MODEL_DIR=/x", false},
+		{"AWS_SECRET_ACCESS_KEY=x", false},
+		{"TMPDIR=/x", false},
+	};
+	const char *none[] = {NULL};
+	const struct tfc__warm_attempt without = attempt_with(none);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *env[] = {cases[i].variable, NULL};
+		const struct tfc__warm_attempt with = attempt_with(env);
+		if (have_same_key(&without, &with) == cases[i].is_keyed)
+			fail_msg("%s", cases[i].variable);
+	}
+}
+
+static void the_order_of_variables_does_not_count(void **state)
+{
+	const char *env[] = {"TF_A=1", "OMP_B=2", "X=1", NULL};
+	const char *other_env[] = {"X=2", "OMP_B=2", "TF_A=1", NULL};
+	const struct tfc__warm_attempt one = attempt_with(env), other = attempt_with(other_env);
+	assert_true(have_same_key(&one, &other));
+}
+
+static void directories_of_the_attempt_itself_do_not_count(void **state)
+{
+	const char *env[] = {"PYTHONPATH=/stacks:/bundle/0:/shared", NULL};
+	const char *other_env[] = {"PYTHONPATH=/bundle/1:/shared", NULL};
+	struct tfc__warm_attempt one = attempt_with(env), other = attempt_with(other_env);
+	struct tfc__strv zygote_env = {0};
+	one.own_dirs[0] = "/stacks";
+	one.own_dirs[1] = "/bundle/0";
+	other.own_dirs[1] = "/bundle/1";
+	assert_true(have_same_key(&one, &other));
+	other.own_dirs[1] = "/bundle";
+	assert_false(have_same_key(&one, &other));
+	free(tfc__warm_key(&one, &zygote_env));
+	assert_int_equal(zygote_env.count, 1);
+	assert_string_equal(zygote_env.items[0], "PYTHONPATH=/shared");
+	tfc__strv_fini(&zygote_env);
+}
+
+static void no_secret_is_in_the_environment_of_a_zygote(void **state)
+{
+	const char *env[] = {
+		"API_KEY=secret",    "USER=ann", "TF_CONFIG={}", "HOME=/home/ann", "TFC_JOB=1",
+		"OMP_NUM_THREADS=2", NULL};
+	const struct tfc__warm_attempt attempt = attempt_with(env);
+	struct tfc__strv zygote_env = {0};
+	char *key = tfc__warm_key(&attempt, &zygote_env);
+	assert_null(strstr(key, "secret"));
+	free(key);
+	assert_int_equal(zygote_env.count, 3);
+	assert_string_equal(zygote_env.items[0], "USER=ann");
+	assert_string_equal(zygote_env.items[1], "HOME=/home/ann");
+	assert_string_equal(zygote_env.items[2], "OMP_NUM_THREADS=2");
+	tfc__strv_fini(&zygote_env);
+}
+
+static void make_program(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+/* Another interpreter of the same name is another key. */
+static void a_replaced_interpreter_makes_another_key(void **state)
+{
+	char dir[LEAKS_PATH], program[LEAKS_PATH + 16], other[LEAKS_PATH + 16];
+	struct tfc__strv env = {0};
+	leaks_make_dir(dir);
+	snprintf(program, sizeof(program), "%s/python3", dir);
+	snprintf(other, sizeof(other), "%s/new", dir);
+	make_program(program);
+	const char *argv[] = {program, "train.py", NULL}, *none[] = {NULL};
+	struct tfc__warm_attempt attempt = attempt_with(none);
+	attempt.argv = argv;
+	char *before = tfc__warm_key(&attempt, &env);
+	char *again = tfc__warm_key(&attempt, &env);
+	make_program(other);
+	assert_int_equal(rename(other, program), 0);
+	char *after = tfc__warm_key(&attempt, &env);
+	assert_string_equal(before, again);
+	assert_string_not_equal(before, after);
+	free(before);
+	free(again);
+	free(after);
+	tfc__strv_fini(&env);
+	assert_int_equal(unlink(program), 0);
+	assert_int_equal(rmdir(dir), 0);
+}
+
+static void only_python_programs_are_forked(void **state)
+{
+	static const struct {
+		const char *argv[5];
+		bool can_be_forked;
+	} cases[] = {
+		{{"python3", "train.py"}, true},
+		{{"/venv/bin/python", "-u", "train.py", "-x"}, true},
+		{{"python3.11", "-m", "package"}, true},
+		{{"python3", "-c", "pass"}, true},
+		{{"python3"}, false},
+		{{"python3", "-"}, false},
+		{{"python3", "-E", "train.py"}, false},
+		{{"python3", "-X", "dev", "train.py"}, false},
+		{{"python3", "train.pyc"}, false},
+		{{"python3", "directory"}, false},
+		{{"sh", "train.py"}, false},
+		{{"numactl", "python3", "train.py"}, false},
+	};
+	char text[TFC__WARM_TEXT];
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *none[] = {NULL};
+		struct tfc__warm_attempt attempt = attempt_with(none);
+		attempt.argv = cases[i].argv;
+		if (tfc__warm_check(&attempt, text) != cases[i].can_be_forked)
+			fail_msg("%s %s", cases[i].argv[0], cases[i].argv[1]);
+		assert_int_equal(*text == '\0', cases[i].can_be_forked);
+	}
+}
+
+static void what_a_fork_cannot_have_is_refused(void **state)
+{
+	const char *none[] = {NULL};
+	tfc_rlimit limit = {.resource = RLIMIT_NOFILE, .soft = 100, .hard = 100};
+	tfc_process_limits limits = TFC_PROCESS_LIMITS_INIT;
+	char text[TFC__WARM_TEXT];
+	struct tfc__warm_attempt attempt = attempt_with(none);
+	attempt.limits = &limits;
+	limits.rlimits = &limit;
+	limits.rlimit_count = 1;
+	assert_true(tfc__warm_check(&attempt, text));
+	limit.resource = RLIMIT_STACK;
+	assert_false(tfc__warm_check(&attempt, text));
+	assert_string_equal(text, "the limit of the stack acts when Python starts");
+	limits.flags = TFC_LIMIT_USER;
+	limits.uid = 1234;
+	assert_false(tfc__warm_check(&attempt, text));
+	assert_string_equal(text, "the task runs as another user than the node (uid 1234)");
+	attempt.isolation = TFC_ISOLATION_PIDNS;
+	assert_false(tfc__warm_check(&attempt, text));
+	assert_string_equal(text, "a process cannot be forked into isolation \"pidns\"");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(variables_that_act_at_import_are_part_of_the_key),
+		cmocka_unit_test(the_order_of_variables_does_not_count),
+		cmocka_unit_test(directories_of_the_attempt_itself_do_not_count),
+		cmocka_unit_test(no_secret_is_in_the_environment_of_a_zygote),
+		cmocka_unit_test(a_replaced_interpreter_makes_another_key),
+		cmocka_unit_test(only_python_programs_are_forked),
+		cmocka_unit_test(what_a_fork_cannot_have_is_refused),
+	};
+	return cmocka_run_group_tests_name("warm_key", tests, NULL, NULL);
+}
