@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <fcntl.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -311,6 +311,11 @@ static int count_streams(int fds[1024])
 	return count;
 }
 
+static bool is_replaying(void *user)
+{
+	return ((const struct feeding *)user)->replays > 0;
+}
+
 static bool is_put_and_partly_consumed(void *user)
 {
 	struct feeding *feeding = user;
@@ -328,11 +333,14 @@ static void a_connection_that_breaks_is_made_again(void **state)
 		int before[1024], after[1024], kept = 0, broken = 0;
 		feeding_begin(&feeding, "");
 		feeding_add(&feeding, 12000);
-		node_await_task(&feeding.run, &feeding.follower, "worker/0", TFC_TASK_READY, 1);
+		const struct seen_event *ready = node_await_task(&feeding.run, &feeding.follower,
+								 "worker/0", TFC_TASK_READY, 1);
+		pid_t pid = (pid_t)ready->event.pid;
 		int count = count_streams(before);
 		feeding_open(&feeding, 0);
 		node_await(&feeding.run, is_open, &feeding, "the tasks");
 		node_await(&feeding.run, is_put_and_partly_consumed, &feeding, "rows consumed");
+		assert_int_equal(kill(pid, SIGSTOP), 0);
 		if (is_ending) { /* the host has put all that it had */
 			feeding.partitions[0].rows = 6000;
 			feed_all(&feeding);
@@ -347,6 +355,8 @@ static void a_connection_that_breaks_is_made_again(void **state)
 			broken++;
 		}
 		assert_true(broken > 0);
+		node_await(&feeding.run, is_replaying, &feeding, "rows to be put again");
+		assert_int_equal(kill(pid, SIGCONT), 0);
 		assert_int_equal(feed_to_the_end(&feeding), 0); /* no row was lost or read twice */
 		feeding_end(&feeding);
 	}
