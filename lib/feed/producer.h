@@ -32,6 +32,7 @@ struct feed_task {
 	bool is_end_sent; /* END; it stays so without a stream if the task had consumed all */
 	uint64_t unreached_since; /* ns; 0: its node answers */
 	uint64_t unreached_limit; /* ns: how long that may last, by what it is */
+	bool was_reached;         /* its node has answered before */
 	struct tfc__timer retry;
 
 	uint64_t rows_put;  /* in all, of its attempt */

@@ -145,10 +145,16 @@ static void task_unreached(struct feed_task *task)
 		task_retry_later(task);
 		return;
 	}
-	tfc__fail(&error, TFC_EUNREACH, "feed", 0,
-		  "cannot feed %s: its node \"%s\" is not on this machine; run the producer "
-		  "where the task runs",
-		  task->name, task->node);
+	if (task->was_reached)
+		tfc__fail(&error, TFC_ELOST, "feed", 0,
+			  "cannot feed %s of job %s: its node \"%s\" has ended", task->name,
+			  task->producer->job, task->node);
+	else
+		tfc__fail(
+			&error, TFC_EUNREACH, "feed", 0,
+			"cannot feed %s: its node \"%s\" is not on this machine; run the producer "
+			"where the task runs",
+			task->name, task->node);
 	tfc__feed_producer_fail(task->producer, &error);
 }
 
@@ -222,6 +228,7 @@ static void task_dial(struct feed_task *task)
 	if (code < 0)
 		return;
 	task->unreached_since = 0;
+	task->was_reached = true;
 	struct tfc__feed_message message = {.kind = TFC__FEED_CONNECT,
 					    .version = TFC__FEED_VERSION,
 					    .task = task->name,
@@ -286,6 +293,7 @@ static void task_changed(struct feed_task *task, const tfc_event *event)
 		tfc__feed_producer_check_end(task->producer);
 	if (!is_running)
 		return;
+	task->was_reached &= !strcmp(task->node, event->node);
 	snprintf(task->node, sizeof(task->node), "%s", event->node);
 	task->is_running = true;
 	task_dial(task);
