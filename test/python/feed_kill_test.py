@@ -208,12 +208,20 @@ class KillTest(unittest.TestCase):
     # ---- the node
 
     def children(self):
-        """Our processes, and those whose parent has died."""
-        pids = pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-        for pid in map(int, pids):
-            if pid not in {process.pid for process in [*self.producers.values(), *self.cluster.nodes.values()]}:
-                os.waitpid(pid, os.WNOHANG)
-        return pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        """The names of the processes whose parent has died, by their number."""
+        known = {process.pid for process in [*self.producers.values(), *self.cluster.nodes.values()]}
+        names = {}
+        for pid in map(int, pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()):
+            if pid not in known and os.waitpid(pid, os.WNOHANG)[0] != pid:
+                names[pid] = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+        return names
+
+    def end_guard(self):
+        """The guard of a killed node waits for the node, to report how its tasks have ended."""
+        for pid, name in self.children().items():
+            if name == "tfc-guard":
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
 
     def test_with_the_node_all_ends_and_nothing_is_left(self):
         self.run_job()
@@ -221,17 +229,19 @@ class KillTest(unittest.TestCase):
             self.start_producer(name)
         self.await_rows(WINDOW_ROWS)
         tasks = [task.pid for task in self.job.tasks.values()]
+        self.addCleanup(self.end_guard)
         self.cluster.kill("a")
         for name in NAMES:
             out, _ = self.producers[name].communicate(timeout=PATIENCE)
             report = json.loads(out)
-            print(report)
-            self.assertRegex(report["error"], self.job.id)
+            self.assertRegex(report["error"], f'of job {self.job.id}: its node "a" has ended|cannot follow job {self.job.id}')
             self.assertFalse(report["is_mapped"], report)
             self.assertFalse([fd for fd in report["fds"] if "memfd" in fd or "socket" in fd], report)
-        self.await_true(lambda: not self.children(), "all processes end")
+        self.await_true(lambda: set(self.children().values()) <= {"tfc-guard"}, "all processes but the guard end")
         for pid in tasks:
             self.assertFalse(os.path.exists(f"/proc/{pid}"))
+        for pid in self.children():
+            self.assertNotIn("tfcluster-feed", pathlib.Path(f"/proc/{pid}/maps").read_text())
         self.assertNotIn(f"tfcluster/feed/{self.job.id}", pathlib.Path("/proc/net/unix").read_text())
 
 
