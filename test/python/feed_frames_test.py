@@ -49,8 +49,9 @@ class FrameCase(unittest.TestCase):
         """A put of the source is an error that names the column; the feed goes on."""
         with tfc.run(read_all, **JOB) as job:
             with job.feed("train") as feed:
-                with self.assertRaisesRegex(tfc.Error, f'column "{column}" has the Arrow format "{why}", which the feed '
-                                                       "does not support; cast it to numbers, utf8, binary or lists of these"):
+                with self.assertRaisesRegex(
+                        tfc.Error, f'column "{column}" has the Arrow format "{why}", which the feed does not support; cast it '
+                                   "to numbers, utf8, binary or lists of these"):
                     feed.put(source)
                 feed.put(np.arange(2))
             self.assertEqual(job.result(PATIENCE)["columns"], {"0": [0, 1]})

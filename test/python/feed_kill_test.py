@@ -234,7 +234,8 @@ class KillTest(unittest.TestCase):
         for name in NAMES:
             out, _ = self.producers[name].communicate(timeout=PATIENCE)
             report = json.loads(out)
-            self.assertRegex(report["error"], f'of job {self.job.id}: its node "a" has ended|cannot follow job {self.job.id}')
+            self.assertRegex(report["error"],
+                             f'of job {self.job.id}: its node "a" has ended|cannot follow job {self.job.id}')
             self.assertFalse(report["is_mapped"], report)
             self.assertFalse([fd for fd in report["fds"] if "memfd" in fd or "socket" in fd], report)
         self.await_true(lambda: set(self.children().values()) <= {"tfc-guard"}, "all processes but the guard end")
