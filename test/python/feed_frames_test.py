@@ -50,8 +50,8 @@ class FrameCase(unittest.TestCase):
         with tfc.run(read_all, **JOB) as job:
             with job.feed("train") as feed:
                 with self.assertRaisesRegex(
-                        tfc.Error, f'column "{column}" has the Arrow format "{why}", which the feed does not support; cast it '
-                                   "to numbers, utf8, binary or lists of these"):
+                        tfc.Error, f'column "{column}" has the Arrow format "{why}", which the feed does not support; cast '
+                                   "it to numbers, utf8, binary or lists of these"):
                     feed.put(source)
                 feed.put(np.arange(2))
             self.assertEqual(job.result(PATIENCE)["columns"], {"0": [0, 1]})

@@ -30,6 +30,7 @@ SIZES = (100, 700, 3000, 9000)
 NAMES = ("a", "b")
 PR_SET_CHILD_SUBREAPER = 36
 BATCH = 50
+PROGRAM = os.path.abspath(__file__)
 
 
 def note_ids(ctx, directory):
@@ -37,6 +38,11 @@ def note_ids(ctx, directory):
     with open(f"{directory}/worker-{ctx.task_index}-{ctx.attempt}", "wb", buffering=0) as file:
         for batch in ctx.feed("train").batches(BATCH):
             file.write(batch["id"].tobytes())
+
+
+RESTARTED: dict[str, Any] = {
+    "framework": "none", "strategy": "none",
+    "restart": tfc.RestartPolicy(max_restarts=100, scope="task", backoff_s=(0.01, 0.05))}
 
 
 # ---- a producer process
@@ -82,7 +88,10 @@ def produce(address, key, job_id, name, directory):
 # ---- the campaign
 
 
-class KillTest(unittest.TestCase):
+class KillCase(unittest.TestCase):
+    """A job of two workers on a node, and its two producers."""
+
+    patience = PATIENCE
 
     def setUp(self):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -96,15 +105,17 @@ class KillTest(unittest.TestCase):
         self.client = tfc.connect(self.cluster.gateway, key=self.cluster.key)
         self.addCleanup(self.client.close)
 
-    def run_job(self):
-        self.job = self.client.run(
-            note_ids, args=[str(self.directory)], workers=2, framework="none", strategy="none", output=False,
-            python=sys.executable, restart=tfc.RestartPolicy(max_restarts=100, scope="task", backoff_s=(0.01, 0.05)))
+    def run_job(self, function, **options):
+        self.attempts = [1, 1]
+        self.job = self.client.run(function, args=[str(self.directory)], workers=2, output=False, python=sys.executable,
+                                   **options)
         self.addCleanup(self.job.close)
+        for name in NAMES:
+            self.start_producer(name)
 
     def start_producer(self, name):
         self.producers[name] = subprocess.Popen(
-            [sys.executable, __file__, "produce", self.cluster.gateway, self.cluster.key, self.job.id, name, self.directory],
+            [sys.executable, PROGRAM, "produce", self.cluster.gateway, self.cluster.key, self.job.id, name, self.directory],
             stdout=subprocess.PIPE, text=True)
 
     def end_producers(self):
@@ -112,12 +123,12 @@ class KillTest(unittest.TestCase):
             producer.kill()
             producer.communicate()
 
-    def await_true(self, condition, what, patience=PATIENCE):
+    def await_true(self, condition, what):
         """Follows the job until the condition is true."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + self.patience
         while not condition():
             if time.monotonic() > deadline:
-                self.fail(f"{what} within {patience} s; job: {self.job.state} {self.job.tasks}")
+                self.fail(f"{what} within {self.patience} s; job: {self.job.state} {self.job.tasks}")
             self.client._context.wait(condition, 0.005)
 
     # ---- what is known
@@ -155,10 +166,16 @@ class KillTest(unittest.TestCase):
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.job.tasks[f"worker/{index}"].pid, signal.SIGKILL)
 
+    def end_producing(self):
+        """Lets the producers end some partitions later."""
+        progress = [path.stat().st_size for path in self.directory.glob("progress-*")]
+        part = self.directory / "enough.part"
+        part.write_text(str(max(progress) + 8))
+        part.rename(self.directory / "enough")
+
     def kill_at_random(self, seed):
         """Kills each of the four at least once, in any order, some of them at the same time."""
         generator = random.Random(seed)
-        self.attempts = [1, 1]
         kills: list[Any] = [*NAMES, 0, 1, generator.choice([*NAMES, 0, 1])]
         generator.shuffle(kills)
         for victim in kills:
@@ -169,17 +186,14 @@ class KillTest(unittest.TestCase):
             else:
                 self.kill_worker(victim)
         self.await_rows(WINDOW_ROWS)
-        progress = [path.stat().st_size for path in self.directory.glob("progress-*")]
-        part = self.directory / "enough.part"
-        part.write_text(str(max(progress) + 8))
-        part.rename(self.directory / "enough")
+        self.end_producing()
 
     def check_rows(self):
         """The rows of both producers are complete. Only rows that a killed worker had, and those that were on their way
         when a producer was killed, were fed again."""
         expected = []
         for name in NAMES:
-            out, _ = self.producers[name].communicate(timeout=PATIENCE)
+            out, _ = self.producers[name].communicate(timeout=self.patience)
             report = json.loads(out)
             self.assertNotIn("error", report)
             self.assertFalse(report["is_mapped"], report)
@@ -193,14 +207,15 @@ class KillTest(unittest.TestCase):
         of_the_killed = sum(len(rows) for (task, attempt), rows in noted.items() if attempt < self.attempts[task])
         self.assertLessEqual(int((counts - 1).sum()), of_the_killed + 4 * WINDOW_ROWS)
 
+
+class KillTest(KillCase):
+
     def test_every_row_is_consumed_whoever_is_killed(self):
         for seed in range(3):
             with self.subTest(seed=seed):
                 for path in self.directory.iterdir():
                     path.unlink()
-                self.run_job()
-                for name in NAMES:
-                    self.start_producer(name)
+                self.run_job(note_ids, **RESTARTED)
                 self.kill_at_random(seed)
                 self.job.result(PATIENCE)
                 self.check_rows()
@@ -209,7 +224,8 @@ class KillTest(unittest.TestCase):
 
     def children(self):
         """The names of the processes whose parent has died, by their number."""
-        known = {process.pid for process in [*self.producers.values(), *self.cluster.nodes.values()]}
+        known = {producer.pid for producer in self.producers.values()}
+        known |= {node.pid for node in self.cluster.nodes.values()}
         names = {}
         for pid in map(int, pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()):
             if pid not in known and os.waitpid(pid, os.WNOHANG)[0] != pid:
@@ -224,9 +240,7 @@ class KillTest(unittest.TestCase):
                 os.waitpid(pid, 0)
 
     def test_with_the_node_all_ends_and_nothing_is_left(self):
-        self.run_job()
-        for name in NAMES:
-            self.start_producer(name)
+        self.run_job(note_ids, **RESTARTED)
         self.await_rows(WINDOW_ROWS)
         tasks = [task.pid for task in self.job.tasks.values()]
         self.addCleanup(self.end_guard)

@@ -6,6 +6,7 @@ import sys
 import tempfile
 import unittest
 
+import feed_kill_test as kill
 import numpy as np
 import tfcluster as tfc
 
@@ -64,6 +65,38 @@ def train_until_killed(ctx, directory):
             if (ctx.task_index, ctx.generation, step) == (1, 1, 20):
                 os.kill(os.getpid(), signal.SIGKILL)
     return ctx.generation
+
+
+def note_trained(ctx, directory):
+    """Notes the ids of each step that is complete."""
+    import tensorflow as tf
+    strategy = ctx.strategy()
+
+    @tf.function
+    def train_step(batch):
+        return strategy.reduce("sum", strategy.run(lambda mask: tf.reduce_sum(mask), args=(batch["mask"],)), axis=None)
+
+    with open(f"{directory}/worker-{ctx.task_index}-{ctx.attempt}", "wb", buffering=0) as file:
+        for batch in ctx.feed("train").dataset(100):
+            train_step(batch)
+            file.write(batch["id"].numpy()[batch["mask"].numpy() > 0].tobytes())
+
+
+class MirroredKillTest(kill.KillCase):
+
+    patience = JOB_S
+
+    def test_every_row_is_trained_though_a_producer_and_a_worker_are_killed(self):
+        self.run_job(note_trained, env=QUIET)
+        self.await_rows(2000)
+        self.kill_producer("a")
+        self.await_rows(4000)
+        self.kill_worker(1)
+        self.attempts = [2, 2]  # both begin again
+        self.await_rows(2000)
+        self.end_producing()
+        self.job.result(JOB_S)
+        self.check_rows()
 
 
 class MirroredTest(unittest.TestCase):
