@@ -11,7 +11,9 @@
 #include "feed/producer.h"
 #include "gateway/gateway.h"
 
+/* A consumer whose queue has ended refuses until it opens the queue again. */
 #define RETRY_NS (20 * TFC__MS)
+#define RETRY_DOUBLINGS 6
 #define RETRY_REMOTE_NS (200 * TFC__MS)
 #define UNREACHED_NS (5 * TFC__SECOND) /* until a node counts as one that cannot be reached */
 /* Until the same is true of a node that answered, or that others know: the job's events report
@@ -51,7 +53,9 @@ static bool task_lose_stream(struct feed_task *task)
 
 static void task_retry_later(struct feed_task *task)
 {
-	tfc__timer_set(&task->retry, tfc__now() + RETRY_NS);
+	tfc__timer_set(&task->retry, tfc__now() + (RETRY_NS << task->retries));
+	if (task->retries < RETRY_DOUBLINGS)
+		task->retries++;
 }
 
 static void task_down(void *user, const tfc_error *why)
@@ -59,6 +63,8 @@ static void task_down(void *user, const tfc_error *why)
 	struct feed_task *task = user;
 	if (why->code == TFC_EPARSE)
 		tfc__log(task->producer->ctx, TFC_LOG_WARNING, "feed", task->name, "%s", why->text);
+	if (task->is_welcome)
+		task->retries = 0;
 	if (task->is_running)
 		task_retry_later(task);
 	task_lose_stream(task);
@@ -266,6 +272,7 @@ static bool task_has_ended(struct feed_task *task)
 {
 	task->is_running = false;
 	task->unreached_since = 0;
+	task->retries = 0;
 	tfc__timer_cancel(&task->retry);
 	tfc__feed_socket_close(&task->broker);
 	if (task->stream) {
