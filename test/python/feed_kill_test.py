@@ -241,6 +241,8 @@ class KillTest(KillCase):
 
     def test_with_the_node_all_ends_and_nothing_is_left(self):
         self.run_job(note_ids, **RESTARTED)
+        self.await_true(lambda: len([path for path in self.directory.glob("progress-*") if path.stat().st_size]) == 2,
+                        "both producers feed")
         self.await_rows(WINDOW_ROWS)
         tasks = [task.pid for task in self.job.tasks.values()]
         self.addCleanup(self.end_guard)
