@@ -12,6 +12,7 @@
 #include "feed/socket.h"
 
 #define CALLERS_MAX 4096
+#define ENDS_MAX 4096
 #define PAUSE_NS 100000000u /* until accept is retried after a failure (no free descriptor) */
 
 struct tfc__feed_broker {
@@ -24,6 +25,18 @@ struct tfc__feed_broker {
 	struct tfc__timer pause;
 	struct tfc__link callers;
 	uint32_t caller_count;
+	struct tfc__link ends; /* struct feed_end */
+	uint32_t end_count;
+};
+
+/* A producer that has left, because the tasks have consumed all that it had. */
+struct feed_end {
+	struct tfc__link link;
+	char task[128];
+	char queue[64];
+	char producer[64];
+	uint32_t producers;
+	uint32_t attempt; /* the last one that knows it */
 };
 
 /* A connection from a consumer or a producer. */
@@ -90,6 +103,62 @@ static void pair_callers(struct feed_caller *consumer, struct feed_caller *produ
 	close(ends[1]);
 }
 
+/* ---- producers that have left */
+
+static bool end_is_of(const struct feed_end *end, const char *task, const char *queue,
+		      const char *producer)
+{
+	return !strcmp(end->task, task) && !strcmp(end->queue, queue) &&
+	       (!producer || !strcmp(end->producer, producer));
+}
+
+static void broker_forget_end(struct tfc__feed_broker *broker, const char *task, const char *queue,
+			      const char *producer)
+{
+	TFC__LIST_EACH (link, &broker->ends) {
+		struct feed_end *end = tfc__container_of(link, struct feed_end, link);
+		if (!end_is_of(end, task, queue, producer))
+			continue;
+		tfc__list_remove(link);
+		broker->end_count--;
+		free(end);
+	}
+}
+
+static void broker_keep_end(struct tfc__feed_broker *broker,
+			    const struct tfc__feed_message *message)
+{
+	broker_forget_end(broker, message->task, message->queue, message->producer);
+	struct feed_end *end = broker->end_count < ENDS_MAX ? calloc(1, sizeof(*end)) : NULL;
+	if (!end)
+		return;
+	snprintf(end->task, sizeof(end->task), "%s", message->task);
+	snprintf(end->queue, sizeof(end->queue), "%s", message->queue);
+	snprintf(end->producer, sizeof(end->producer), "%s", message->producer);
+	end->producers = message->producers;
+	end->attempt = message->attempt;
+	tfc__list_append(&broker->ends, &end->link);
+	broker->end_count++;
+}
+
+/* An attempt learns it once: when it opens the queue again, it waits for the next feed. */
+static void caller_send_ends(struct feed_caller *caller)
+{
+	TFC__LIST_EACH (link, &caller->broker->ends) {
+		struct feed_end *end = tfc__container_of(link, struct feed_end, link);
+		struct tfc__feed_message message = {.kind = TFC__FEED_OVER,
+						    .producer = end->producer,
+						    .producers = end->producers};
+		if (!end_is_of(end, caller->task, caller->queue, NULL) ||
+		    end->attempt >= caller->attempt)
+			continue;
+		end->attempt = caller->attempt;
+		tfc__feed_socket_send(&caller->socket, &message, -1);
+	}
+}
+
+/* ---- requests */
+
 static void caller_register(struct feed_caller *caller)
 {
 	struct tfc__feed_broker *broker = caller->broker;
@@ -101,6 +170,7 @@ static void caller_register(struct feed_caller *caller)
 	if (other)
 		caller_refuse(other, TFC_EEXIST, "a later attempt of the task reads the queue");
 	caller->kind = TFC__FEED_REGISTER;
+	caller_send_ends(caller);
 	TFC__LIST_EACH (link, &broker->callers) {
 		struct feed_caller *producer = tfc__container_of(link, struct feed_caller, link);
 		if (producer->kind == TFC__FEED_CONNECT && !strcmp(producer->task, caller->task) &&
@@ -123,7 +193,8 @@ static void caller_message(void *user, const struct tfc__feed_message *message, 
 	if (fd >= 0)
 		close(fd);
 	if (caller->kind || !message->task || !message->queue ||
-	    (message->kind != TFC__FEED_REGISTER && message->kind != TFC__FEED_CONNECT)) {
+	    (message->kind != TFC__FEED_REGISTER && message->kind != TFC__FEED_CONNECT &&
+	     (message->kind != TFC__FEED_OVER || !message->producer))) {
 		caller_refuse(caller, TFC_EPARSE, "not a request to the feed");
 		return;
 	}
@@ -131,13 +202,20 @@ static void caller_message(void *user, const struct tfc__feed_message *message, 
 		caller_refuse(caller, TFC_ENOTSUP, "the node has another version of the feed");
 		return;
 	}
+	if (message->kind == TFC__FEED_OVER) {
+		broker_keep_end(caller->broker, message);
+		return;
+	}
 	snprintf(caller->task, sizeof(caller->task), "%s", message->task);
 	snprintf(caller->queue, sizeof(caller->queue), "%s", message->queue);
 	caller->attempt = message->attempt;
-	if (message->kind == TFC__FEED_REGISTER)
+	if (message->kind == TFC__FEED_REGISTER) {
 		caller_register(caller);
-	else
-		caller_connect(caller);
+		return;
+	}
+	if (message->producer)
+		broker_forget_end(caller->broker, message->task, message->queue, message->producer);
+	caller_connect(caller);
 }
 
 static void caller_down(void *user, const tfc_error *why)
@@ -225,6 +303,7 @@ int tfc__feed_broker_open(tfc_ctx *ctx, const char *address, const uint32_t *uid
 	tfc__fd_note(ctx, &broker->fd, fd);
 	tfc__timer_init(&broker->pause, ctx, broker_resume);
 	tfc__list_init(&broker->callers);
+	tfc__list_init(&broker->ends);
 	*ret_broker = broker;
 	return TFC_OK;
 }
@@ -240,6 +319,8 @@ void tfc__feed_broker_close(struct tfc__feed_broker *broker)
 		return;
 	TFC__LIST_EACH (link, &broker->callers)
 		caller_close(tfc__container_of(link, struct feed_caller, link));
+	TFC__LIST_EACH (end, &broker->ends)
+		free(tfc__container_of(end, struct feed_end, link));
 	tfc__timer_cancel(&broker->pause);
 	tfc__io_close(&broker->io);
 	tfc__fd_close(&broker->fd);

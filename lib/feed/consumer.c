@@ -57,6 +57,10 @@ static void node_message(void *user, const struct tfc__feed_message *message, in
 	}
 	if (fd >= 0)
 		close(fd);
+	if (message->kind == TFC__FEED_OVER && message->producer) {
+		tfc__feed_consumer_add_end(consumer, message->producer, message->producers);
+		return;
+	}
 	if (message->kind != TFC__FEED_REFUSED)
 		return;
 	tfc__fail(&error, message->code < 0 ? message->code : TFC_EPARSE, "feed", 0,

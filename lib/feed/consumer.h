@@ -90,6 +90,8 @@ void tfc__feed_consumer_fail(tfc_feed_consumer *consumer, const tfc_error *why);
 /* consumer_sources.c */
 /* Takes over a connection with a producer, which the node has made. Acquires `fd`. */
 void tfc__feed_consumer_add_source(tfc_feed_consumer *consumer, int fd);
+/* A producer has left before this attempt began: the earlier ones had consumed all of it. */
+void tfc__feed_consumer_add_end(tfc_feed_consumer *consumer, const char *name, uint32_t producers);
 void tfc__feed_source_free(struct feed_source *source);
 /* These three send; TFC_OK if the source has died. TFC_ENOMEM. */
 int tfc__feed_source_report(struct feed_source *source);

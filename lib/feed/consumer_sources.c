@@ -408,3 +408,22 @@ void tfc__feed_consumer_add_source(tfc_feed_consumer *consumer, int fd)
 	    tfc__feed_stream_send(source->stream, &welcome) < 0)
 		source_lose(source);
 }
+
+void tfc__feed_consumer_add_end(tfc_feed_consumer *consumer, const char *name, uint32_t producers)
+{
+	struct feed_source *source = calloc(1, sizeof(*source));
+	bool is_grant_final = true;
+	if (!source)
+		return;
+	source->consumer = consumer;
+	source->is_ended = true;
+	snprintf(source->name, sizeof(source->name), "%s", name);
+	tfc__list_append(&consumer->sources, &source->link);
+	if (producers > consumer->producers)
+		consumer->producers = producers;
+	/* Nobody is left who would grant steps. */
+	TFC__LIST_EACH (link, &consumer->sources)
+		is_grant_final &= !tfc__container_of(link, struct feed_source, link)->stream;
+	consumer->is_grant_final |= is_grant_final && tfc__feed_queue_is_ended(consumer);
+	tfc__feed_consumer_wake(consumer);
+}

@@ -15,7 +15,7 @@
 enum tfc__feed_kind {
 	/* to the node, and its responses */
 	TFC__FEED_REGISTER = 1,  /* from a consumer: task, attempt, queue */
-	TFC__FEED_CONNECT = 2,   /* from a producer: task, queue */
+	TFC__FEED_CONNECT = 2,   /* from a producer: task, queue, producer */
 	TFC__FEED_CONNECTED = 3, /* to both, with the descriptor of a stream between them */
 	TFC__FEED_REFUSED = 4,   /* code, text */
 
@@ -39,6 +39,9 @@ enum tfc__feed_kind {
 	 * tfc_feed_position. One with 0 partitions comes first: the others replace those of the
 	 * checkpoint before, and have `rows` rows in all. */
 	TFC__FEED_COMMITTED = 18,
+	/* from a producer to the node of a task, and from there to the consumer of a later attempt:
+	 * task, attempt, queue, producer, producers: all its partitions are done */
+	TFC__FEED_OVER = 19,
 };
 
 /* Strings are borrowed. */

@@ -120,6 +120,7 @@ void tfc__feed_producer_check_end(tfc_feed_producer *producer)
 			return;
 	}
 	producer->is_over = true;
+	tfc__feed_tasks_report_over(producer);
 	tfc__feed_producer_wake(producer);
 }
 

@@ -125,6 +125,8 @@ int tfc__feed_partition_commit(tfc_feed_producer *producer, struct feed_partitio
 
 /* producer_tasks.c */
 int tfc__feed_tasks_open(tfc_feed_producer *producer, const char *job);
+/* Lets the nodes know that all is consumed, for later attempts of the tasks. */
+void tfc__feed_tasks_report_over(const tfc_feed_producer *producer);
 void tfc__feed_tasks_close(tfc_feed_producer *producer);
 
 #endif

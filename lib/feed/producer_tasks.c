@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -238,7 +239,8 @@ static void task_dial(struct feed_task *task)
 	struct tfc__feed_message message = {.kind = TFC__FEED_CONNECT,
 					    .version = TFC__FEED_VERSION,
 					    .task = task->name,
-					    .queue = producer->queue};
+					    .queue = producer->queue,
+					    .producer = producer->name};
 	if (tfc__feed_socket_open(&task->broker, producer->ctx, fd, &broker_ops, task, NULL) < 0) {
 		task_retry_later(task);
 	} else if (tfc__feed_socket_send(&task->broker, &message, -1) < 0) {
@@ -417,6 +419,33 @@ int tfc__feed_tasks_open(tfc_feed_producer *producer, const char *job)
 {
 	return tfc_gateway_describe(producer->gateway, job, NULL, job_described, producer,
 				    &producer->describing);
+}
+
+void tfc__feed_tasks_report_over(const tfc_feed_producer *producer)
+{
+	char address[TFC__FEED_ADDRESS_SIZE];
+	TFC__LIST_EACH (link, &producer->tasks) {
+		const struct feed_task *task = tfc__container_of(link, struct feed_task, link);
+		struct tfc__feed_message message = {.kind = TFC__FEED_OVER,
+						    .version = TFC__FEED_VERSION,
+						    .task = task->name,
+						    .attempt = task->attempt,
+						    .queue = producer->queue,
+						    .producer = producer->name,
+						    .producers = producer->producers};
+		int fd;
+		if (!task->node[0])
+			continue;
+		tfc__feed_address(address, producer->job, task->node);
+		if (tfc__feed_socket_dial(address, NULL, &fd) < 0)
+			continue;
+		struct tfc__buf data = {0};
+		tfc__feed_message_write(&data, &message);
+		if (!data.is_failed)
+			send(fd, data.data, data.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		tfc__buf_fini(&data);
+		close(fd);
+	}
 }
 
 void tfc__feed_tasks_close(tfc_feed_producer *producer)

@@ -290,6 +290,25 @@ static void a_producer_may_be_closed_when_rows_are_to_be_put_again(void **state)
 	feeding_end(&feeding);
 }
 
+/* Its next attempt reads a queue whose producer has left. */
+static void a_task_that_is_killed_after_the_end_ends(void **state)
+{
+	struct feeding feeding;
+	feeding_begin(&feeding, ",'linger'");
+	feeding_open(&feeding, 0);
+	feeding_add(&feeding, 1000);
+	node_await(&feeding.run, is_fed, &feeding, "the end of the feed");
+	assert_int_equal(feeding.code, 0);
+	tfc_feed_producer_close(feeding.producer);
+	feeding.producer = NULL;
+	const struct seen_event *ready = node_await_task(&feeding.run, &feeding.follower,
+							 "worker/0", TFC_TASK_READY, 1);
+	assert_int_equal(kill((pid_t)ready->event.pid, SIGKILL), 0);
+	const struct seen_event *end = node_await_end(&feeding.run, &feeding.follower);
+	assert_int_equal(end->event.job_state, TFC_JOB_SUCCEEDED);
+	feeding_end(&feeding);
+}
+
 /* ---- a connection that breaks, though both of its ends live */
 
 /* The socket pairs that have a peer of another process, and no address. */
@@ -369,6 +388,7 @@ int main(void)
 		cmocka_unit_test(rows_of_a_killed_task_are_put_again),
 		cmocka_unit_test(results_come_with_their_rows),
 		cmocka_unit_test(a_producer_may_be_closed_when_rows_are_to_be_put_again),
+		cmocka_unit_test(a_task_that_is_killed_after_the_end_ends),
 		cmocka_unit_test(a_connection_that_breaks_is_made_again),
 	};
 	return cmocka_run_group_tests_name("feed_producer", tests, NULL, NULL);

@@ -1,9 +1,9 @@
 /*
- * A task that reads queue "train": feed_task FILE [die-at N] [results].
+ * A task that reads queue "train": feed_task FILE [die-at N] [results] [linger].
  *
  * It appends the ids of the rows, int64 in column "x", to FILE, and reports the rows of a batch as
  * consumed when the next one has come. die-at: the first attempt kills itself after N rows.
- * results: it returns twice the id of each row.
+ * results: it returns twice the id of each row. linger: the first attempt waits at its end.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ static tfc_ctx *ctx;
 static tfc_feed_consumer *consumer;
 static int file, failure;
 static uint64_t seen, die_at;
-static bool has_results;
+static bool has_results, lingers;
 
 static void on_event(void *user, const tfc_feed_event *event)
 {
@@ -112,6 +112,8 @@ int main(int argc, char **argv)
 	for (int i = 2; i < argc; i++) {
 		if (!strcmp(argv[i], "results"))
 			has_results = true;
+		else if (!strcmp(argv[i], "linger"))
+			lingers = options.attempt == 1;
 		else if (!strcmp(argv[i], "die-at") && options.attempt == 1)
 			die_at = strtoull(argv[i + 1], NULL, 10);
 	}
@@ -125,6 +127,8 @@ int main(int argc, char **argv)
 	read_queue();
 	while (!failure && tfc_ctx_run(ctx, 0) > 0) /* what was reported goes out */
 		;
+	if (lingers)
+		pause();
 	tfc_feed_consumer_close(consumer);
 	tfc_ctx_free(ctx);
 	return failure;

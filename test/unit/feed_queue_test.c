@@ -324,6 +324,56 @@ static void the_end_arrives_though_the_producer_has_left(void **state)
 	tfc_feed_consumer_close(consumer.feed);
 }
 
+static void report_over(const char *name, uint32_t attempt, uint32_t producers)
+{
+	struct tfc__feed_message message = {.kind = TFC__FEED_OVER,
+					    .version = TFC__FEED_VERSION,
+					    .task = "worker/0",
+					    .queue = "train",
+					    .attempt = attempt,
+					    .producer = name,
+					    .producers = producers};
+	struct tfc__buf data = {0};
+	int fd;
+	assert_int_equal(tfc__feed_socket_dial(queue_address, NULL, &fd), TFC_OK);
+	tfc__feed_message_write(&data, &message);
+	assert_int_equal(send(fd, data.data, data.len, 0), (ssize_t)data.len);
+	tfc__buf_fini(&data);
+	close(fd);
+	for (int i = 0; i < 20; i++)
+		assert_true(tfc_ctx_run(queue_ctx, 0) >= 0);
+}
+
+static void a_later_attempt_learns_of_producers_that_have_left(void **state)
+{
+	struct queue_consumer consumer;
+	struct queue_producer producer;
+	queue_consumer_open(&consumer, 1, 0);
+	report_over("a", 1, 2);
+	queue_expect_nothing(&consumer); /* it knows */
+	tfc_feed_consumer_close(consumer.feed);
+	queue_consumer_open(&consumer, 2, 0);
+	queue_expect_nothing(&consumer); /* of two */
+	queue_producer_open(&producer, "b", 2);
+	queue_put(&producer, 1, 0, 3);
+	queue_finish(&producer, 1, 3);
+	queue_end(&producer);
+	queue_expect_rows(&consumer, 1, 0, 3);
+	queue_expect_end_of(&consumer, 1, 3);
+	assert_null(queue_next(&consumer));
+	queue_producer_close(&producer);
+	report_over("b", 2, 2);
+	tfc_feed_consumer_close(consumer.feed);
+	queue_consumer_open(&consumer, 3, 1);
+	assert_null(queue_next(&consumer));
+	uint64_t steps, padded;
+	assert_int_equal(tfc_feed_consumer_granted(consumer.feed, &steps, &padded), 1);
+	tfc_feed_consumer_close(consumer.feed);
+	queue_consumer_open(&consumer, 3, 0); /* the next feed */
+	queue_expect_nothing(&consumer);
+	tfc_feed_consumer_close(consumer.feed);
+}
+
 static void a_queue_has_one_consumer_that_of_the_latest_attempt(void **state)
 {
 	struct queue_consumer first, second, later;
@@ -430,6 +480,7 @@ int main(void)
 		TEST(a_lying_producer_is_dropped_alone),
 		TEST(memory_that_could_shrink_is_refused),
 		TEST(the_end_arrives_though_the_producer_has_left),
+		TEST(a_later_attempt_learns_of_producers_that_have_left),
 		TEST(a_queue_has_one_consumer_that_of_the_latest_attempt),
 		TEST(a_terminated_consumer_tells_producers_that_come_later),
 		TEST(a_consumer_without_a_node_has_an_error),
