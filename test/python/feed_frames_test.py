@@ -6,7 +6,6 @@ import sys
 import unittest
 from typing import Any
 
-import numpy as np
 import tfcluster as tfc
 
 PATIENCE = 60  # seconds until something awaited counts as never coming
@@ -14,6 +13,7 @@ JOB: dict[str, Any] = {"framework": "none", "strategy": "none", "output": False}
 
 try:
     import duckdb
+    import numpy as np
     import pandas as pd  # type: ignore[import-untyped, unused-ignore]
     import polars as pl
 except ImportError as missing:
