@@ -228,7 +228,7 @@ static void task_dial(struct feed_task *task)
 	int code = tfc__feed_socket_dial(address, &error, &fd);
 	if (code == TFC_EACCES)
 		tfc__feed_producer_fail(producer, &error);
-	else if (code == TFC_EUNREACH)
+	else if (code == TFC_EUNREACH && !task->was_reached)
 		task_dial_remote(task);
 	else if (code < 0)
 		task_unreached(task);
