@@ -223,6 +223,7 @@ int tfc__feed_remote_open(tfc_gateway *gateway, const struct tfc__feed_connect *
 		return tfc__fail_nomem(error, "feed");
 	tfc__fields_write(&remote->params, &tfc__feed_connect_fields, connect);
 	if (remote->params.is_failed) {
+		tfc__buf_fini(&remote->params);
 		free(remote);
 		return tfc__fail_nomem(error, "feed");
 	}

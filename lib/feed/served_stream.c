@@ -52,10 +52,23 @@ static int here_send_grant(struct feed_here *here)
 	return TFC_OK;
 }
 
-/* Once a turn at most. Out of memory: with a later frame. */
+/* Returns false if the stream has ended: the caller would wait for the credit for ever. */
+static bool here_grant(struct feed_here *here)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	int code = here_send_grant(here);
+	if (code == TFC_OK || code == TFC_EAGAIN)
+		return true;
+	tfc__fail(&error, TFC_EAGAIN, "feed", 0, "cannot send to the producer: %s",
+		  tfc_err_text(code));
+	tfc__feed_served_end(&here->served, &error);
+	return false;
+}
+
+/* Once a turn at most. */
 static void here_on_grant(struct tfc__work *work)
 {
-	here_send_grant(tfc__container_of(work, struct feed_here, grant));
+	here_grant(tfc__container_of(work, struct feed_here, grant));
 }
 
 static int here_send(void *user, struct tfc__feed_frame *frame)
@@ -85,8 +98,7 @@ static const struct tfc__feed_relay_ops here_relay_ops = {here_send, here_handle
 static void here_resume(struct feed_served *served)
 {
 	struct feed_here *here = here_of(served);
-	here_send_grant(here);
-	if (here->relay)
+	if (here_grant(here) && here->relay)
 		tfc__feed_relay_resume(here->relay);
 }
 
