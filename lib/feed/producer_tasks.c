@@ -46,6 +46,8 @@ static bool task_lose_stream(struct feed_task *task)
 {
 	tfc__feed_stream_close(task->stream);
 	task->stream = NULL;
+	if (tfc__feed_remote_has_lost(task->remote)) /* perhaps END */
+		task->is_end_sent = false;
 	tfc__feed_remote_close(task->remote);
 	task->remote = NULL;
 	task->is_welcome = false;

@@ -23,6 +23,7 @@ struct tfc__feed_remote {
 	uint64_t stream;               /* 0: not connected */
 	uint64_t credit, most_credit;
 	uint32_t items; /* received, for which no credit was given back */
+	bool has_lost;
 };
 
 /* ---- ends */
@@ -52,6 +53,7 @@ static void remote_break(struct tfc__feed_remote *remote, const tfc_error *why)
 {
 	tfc__log(remote->ctx, TFC_LOG_WARNING, "feed", "", "%s", why->text);
 	remote_drop_call(remote);
+	remote->has_lost = true;
 	if (!remote->stream)
 		remote_fail_later(remote, why);
 	tfc__feed_relay_close(remote->relay); /* the stream ends */
@@ -65,8 +67,10 @@ static int remote_send(void *user, struct tfc__feed_frame *frame)
 	struct tfc__feed_remote *remote = user;
 	uint64_t cost = tfc__feed_frame_cost(frame);
 	struct tfc__buf params = {0};
-	if (!remote->call) /* the stream is about to end */
+	if (!remote->call) { /* the stream is about to end */
+		remote->has_lost = true;
 		return TFC_OK;
+	}
 	if (remote->credit < cost)
 		return TFC_EAGAIN;
 	if (!tfc__rpc_has_room(remote->rpc)) {
@@ -81,6 +85,11 @@ static int remote_send(void *user, struct tfc__feed_frame *frame)
 	if (code == TFC_OK)
 		remote->credit -= cost;
 	return code == TFC_ELOST ? TFC_OK : code; /* the end of the call is reported */
+}
+
+static bool remote_has_all_arrived(const struct tfc__feed_remote *remote)
+{
+	return remote->credit == remote->most_credit && tfc__feed_relay_is_empty(remote->relay);
 }
 
 static void remote_on_room(struct tfc__rpc_waiter *waiter)
@@ -171,8 +180,12 @@ static void remote_on_item(void *user, const msgpack_object *item)
 
 bool tfc__feed_remote_is_flushed(const struct tfc__feed_remote *remote)
 {
-	return !remote || !remote->call || !remote->relay ||
-	       (remote->credit == remote->most_credit && tfc__feed_relay_is_empty(remote->relay));
+	return !remote || !remote->call || !remote->relay || remote_has_all_arrived(remote);
+}
+
+bool tfc__feed_remote_has_lost(const struct tfc__feed_remote *remote)
+{
+	return remote && remote->has_lost;
 }
 
 /* ---- the call */
@@ -187,6 +200,7 @@ static void remote_on_end(void *user, int code, const msgpack_object *result,
 	tfc__rpc_stop_waiting(&remote->room);
 	if (code == TFC_OK)
 		tfc__fail(&ended, TFC_ELOST, "feed", 0, "the node has ended the feed");
+	remote->has_lost |= remote->relay && !remote_has_all_arrived(remote);
 	if (remote->relay)
 		tfc__feed_relay_finish(remote->relay);
 	else if (!remote->stream)

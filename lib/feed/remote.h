@@ -28,6 +28,9 @@ int tfc__feed_remote_open(tfc_gateway *gateway, const struct tfc__feed_connect *
 /* Whether all that was sent has arrived at the consumer's socket, or cannot arrive any more. NULL:
  * it has. */
 bool tfc__feed_remote_is_flushed(const struct tfc__feed_remote *remote);
+/* Whether a message was sent of which nobody knows that it has arrived: the call has ended before.
+ * NULL: there is none. */
+bool tfc__feed_remote_has_lost(const struct tfc__feed_remote *remote);
 /* What was not sent yet is lost. NULL is a no-op. */
 void tfc__feed_remote_close(struct tfc__feed_remote *remote);
 

@@ -90,6 +90,7 @@ static void here_handled(void *user, uint64_t cost)
 static void here_down(void *user, const tfc_error *why)
 {
 	struct feed_here *here = user;
+	here_send_grant(here); /* so that the producer knows what has arrived */
 	tfc__feed_served_end(&here->served, why);
 }
 

@@ -321,6 +321,33 @@ static void what_waits_on_the_way_arrives(void **state)
 	}
 }
 
+/* A message counts as lost unless it has certainly arrived. */
+static void what_is_lost_is_known(void **state)
+{
+	struct queue_consumer consumer;
+	struct queue_producer producer;
+	queue_consumer_open(&consumer, 1, 0);
+	queue_producer_open(&producer, "a", 1);
+	queue_end(&producer);
+	assert_null(queue_next(&consumer));
+	tfc_feed_consumer_close(consumer.feed);
+	RUN_UNTIL(producer.is_down);
+	assert_false(tfc__feed_remote_has_lost(producer.remote));
+	queue_producer_close(&producer);
+	queue_consumer_open(&consumer, 2, 0);
+	queue_producer_open(&producer, "a", 1);
+	RUN_UNTIL(tfc__feed_remote_is_flushed(producer.remote));
+	rpc_end_hold(&queue_way.pairs[1].ends[0]);
+	queue_end(&producer);
+	RUN_UNTIL(queue_way.pairs[1].ends[0].queue.next != &queue_way.pairs[1].ends[0].queue);
+	rpc_end_close(&queue_way.pairs[1].ends[0], NULL);
+	rpc_end_close(&queue_way.pairs[1].ends[1], NULL);
+	RUN_UNTIL(producer.is_down);
+	assert_true(tfc__feed_remote_has_lost(producer.remote));
+	queue_producer_close(&producer);
+	tfc_feed_consumer_close(consumer.feed);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, queue_setup, queue_teardown)
 
 int main(void)
@@ -335,6 +362,7 @@ int main(void)
 		TEST(the_end_of_a_connection_between_nodes_is_seen_at_both_ends),
 		TEST(the_end_of_a_node_is_seen_at_both_ends),
 		TEST(what_waits_on_the_way_arrives),
+		TEST(what_is_lost_is_known),
 	};
 	queue_is_remote = true;
 	return cmocka_run_group_tests(tests, NULL, NULL);
