@@ -222,6 +222,8 @@ int tfc_feed_consumer_next(tfc_feed_consumer *consumer, tfc_feed_batch **ret_bat
 	int code = consumer_enter(consumer);
 	if (code < 0)
 		return code;
+	if (tfc__list_is_empty(&consumer->ready))
+		tfc__feed_consumer_flow_stalled(consumer);
 	if (!tfc__list_is_empty(&consumer->ready)) {
 		tfc_feed_batch *batch = tfc__container_of(consumer->ready.next, tfc_feed_batch,
 							  link);

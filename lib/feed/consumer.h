@@ -24,6 +24,7 @@ struct feed_source {
 	bool is_terminated;              /* it was sent TERMINATE */
 	uint64_t positions_at; /* changes of the consumer before it was sent the positions */
 	uint64_t changed_at;   /* and up to the last one that this source has made */
+	bool is_stalled;                 /* it has no room for what it would send next */
 };
 
 struct feed_part {
@@ -35,7 +36,7 @@ struct feed_part {
 	/*
 	 * Its rows are handed out as they arrive. Those of a partition that is still small are held
 	 * back until it is complete: if its producer dies before, it is as if it had never been
-	 * fed.
+	 * fed. A producer that has no room gets that of them when the host has nothing else.
 	 */
 	bool is_flowing;
 	struct tfc__link held; /* struct tfc_feed_batch */
@@ -98,6 +99,8 @@ int tfc__feed_source_report(struct feed_source *source);
 int tfc__feed_source_terminate(struct feed_source *source);
 int tfc__feed_source_send_committed(struct feed_source *source);
 void tfc__feed_patience_is_over(struct tfc__timer *timer);
+/* Hands out what is held back of producers that have no room. */
+void tfc__feed_consumer_flow_stalled(tfc_feed_consumer *consumer);
 /* Whether no further row comes. */
 bool tfc__feed_queue_is_ended(const tfc_feed_consumer *consumer);
 void tfc__feed_part_free(tfc_feed_consumer *consumer, struct feed_part *part);

@@ -213,10 +213,35 @@ static void part_flow(tfc_feed_consumer *consumer, struct feed_part *part)
 	tfc__feed_consumer_wake(consumer);
 }
 
+void tfc__feed_consumer_flow_stalled(tfc_feed_consumer *consumer)
+{
+	bool are_stalled = false;
+	TFC__LIST_EACH (link, &consumer->sources)
+		are_stalled |= tfc__container_of(link, struct feed_source, link)->is_stalled;
+	if (!are_stalled)
+		return;
+	for (uint32_t i = 0; i < consumer->parts.count; i++) {
+		struct feed_part *part = consumer->parts.records[i];
+		if (!part->is_flowing && part->source && part->source->is_stalled)
+			part_flow(consumer, part);
+	}
+	TFC__LIST_EACH (link, &consumer->sources)
+		tfc__container_of(link, struct feed_source, link)->is_stalled = false;
+}
+
+static void source_stalled(struct feed_source *source)
+{
+	tfc_feed_consumer *consumer = source->consumer;
+	source->is_stalled = true;
+	if (consumer->wants_ready && tfc__list_is_empty(&consumer->ready))
+		tfc__feed_consumer_flow_stalled(consumer);
+}
+
 static void source_batch(void *user, tfc_feed_batch *batch)
 {
 	struct feed_source *source = user;
 	tfc_feed_consumer *consumer = source->consumer;
+	source->is_stalled = false;
 	if (consumer->is_terminated || consumer->failure.code) {
 		tfc_feed_batch_release(batch);
 		return;
@@ -299,6 +324,9 @@ static void source_message(void *user, const struct tfc__feed_message *message)
 		break;
 	case TFC__FEED_END:
 		source_end(source);
+		break;
+	case TFC__FEED_STALLED:
+		source_stalled(source);
 		break;
 	default: /* of a later version */
 		break;

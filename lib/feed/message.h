@@ -42,6 +42,8 @@ enum tfc__feed_kind {
 	/* from a producer to the node of a task, and from there to the consumer of a later attempt:
 	 * task, attempt, queue, producer, producers: all its partitions are done */
 	TFC__FEED_OVER = 19,
+	/* from the sender of rows: it has no room for the next ones; see `is_flowing` */
+	TFC__FEED_STALLED = 20,
 };
 
 /* Strings are borrowed. */

@@ -380,7 +380,12 @@ int tfc__feed_stream_put(struct tfc__feed_stream *stream, uint64_t partition, ui
 		if (code == TFC_OK)
 			done += count;
 	}
-	stream->wants_room |= code == TFC_EAGAIN;
+	if (code == TFC_EAGAIN && !stream->wants_room) {
+		struct tfc__feed_message message = {.kind = TFC__FEED_STALLED};
+		stream->wants_room = true;
+		if (tfc__feed_stream_send(stream, &message) < 0)
+			code = tfc__fail_nomem(error, "feed");
+	}
 	if (!done && code < 0)
 		return code;
 	*ret_rows = done;

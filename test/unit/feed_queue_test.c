@@ -214,6 +214,46 @@ static void bytes_in_flight_are_those_of_the_window(void **state)
 	queue_producer_close(&producer);
 }
 
+/* Puts a row of so many bytes. As tfc__feed_stream_put. */
+static int put_bytes(struct queue_producer *producer, uint64_t partition, uint64_t offset,
+		     int64_t bytes)
+{
+	static const uint8_t values[WINDOW];
+	const int64_t offsets[] = {0, bytes};
+	tfc_feed_column column = TFC_FEED_COLUMN_INIT;
+	struct tfc__feed_rows rows = {.columns = &column, .rows = 1};
+	struct tfc__feed_schema schema;
+	uint64_t sent = 0;
+	column.type = TFC_FEED_TYPE_BINARY;
+	column.name = "x";
+	column.values = values;
+	column.offsets = offsets;
+	assert_int_equal(tfc__feed_schema_from_columns(&column, 1, NULL, &schema), TFC_OK);
+	assert_int_equal(tfc__feed_schema_share(&producer->schema, &schema, NULL), TFC_OK);
+	return tfc__feed_stream_put(producer->stream, partition, offset, producer->schema, &rows, 0,
+				    NULL, &sent);
+}
+
+/* The first row is too small to be handed out, and leaves too little room for the second one. */
+static void a_row_that_needs_the_room_of_held_ones_gets_it(void **state)
+{
+	struct queue_consumer consumer;
+	struct queue_producer producer;
+	queue_consumer_open(&consumer, 1, 0);
+	queue_producer_open(&producer, "a", 1);
+	assert_int_equal(put_bytes(&producer, 1, 0, WINDOW / 5), TFC_OK);
+	queue_expect_nothing(&consumer);
+	for (uint64_t row = 1; row < 3; row++) {
+		assert_int_equal(put_bytes(&producer, 1, row, WINDOW / 8 * 7), TFC_EAGAIN);
+		tfc_feed_batch *batch = queue_next(&consumer);
+		assert_int_equal(tfc_feed_batch_offset(batch), row - 1);
+		tfc_feed_batch_release(batch);
+		RUN_UNTIL(put_bytes(&producer, 1, row, WINDOW / 8 * 7) == TFC_OK);
+	}
+	tfc_feed_consumer_close(consumer.feed);
+	queue_producer_close(&producer);
+}
+
 static void *release_batches(void *user)
 {
 	tfc_feed_batch **batches = user;
@@ -476,6 +516,7 @@ int main(void)
 		TEST(a_producer_hears_what_a_checkpoint_has),
 		TEST(wrong_positions_are_refused),
 		TEST(bytes_in_flight_are_those_of_the_window),
+		TEST(a_row_that_needs_the_room_of_held_ones_gets_it),
 		TEST(releases_of_another_thread_wait_for_room_and_arrive),
 		TEST(a_lying_producer_is_dropped_alone),
 		TEST(memory_that_could_shrink_is_refused),
