@@ -454,3 +454,16 @@ int tfc_feed_consumer_terminate(tfc_feed_consumer *consumer)
 			code = tfc__fail_nomem(tfc__ctx_error(consumer->ctx), "feed");
 	return code;
 }
+
+int tfc_feed_consumer_is_flushed(tfc_feed_consumer *consumer)
+{
+	int code = consumer_enter(consumer);
+	if (code < 0)
+		return code;
+	TFC__LIST_EACH (link, &consumer->sources) {
+		const struct feed_source *source = tfc__container_of(link, struct feed_source, link);
+		if (source->stream && !tfc__feed_stream_is_flushed(source->stream))
+			return 0;
+	}
+	return 1;
+}

@@ -392,6 +392,11 @@ int tfc__feed_stream_put(struct tfc__feed_stream *stream, uint64_t partition, ui
 	return TFC_OK;
 }
 
+bool tfc__feed_stream_is_flushed(const struct tfc__feed_stream *stream)
+{
+	return tfc__list_is_empty(&stream->socket.queue);
+}
+
 uint32_t tfc__feed_stream_blocks(const struct tfc__feed_stream *stream)
 {
 	return stream->segment.used_count;

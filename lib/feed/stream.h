@@ -57,6 +57,8 @@ int tfc__feed_stream_put(struct tfc__feed_stream *stream, uint64_t partition, ui
 int tfc__feed_stream_end(struct tfc__feed_stream *stream, struct tfc__feed_shared_schema *schema);
 /* What the other end has sent; NULL: nothing yet. */
 struct tfc__feed_shared_schema *tfc__feed_stream_schema(const struct tfc__feed_stream *stream);
+/* Whether the kernel has all that was sent: it arrives even if this process ends. */
+bool tfc__feed_stream_is_flushed(const struct tfc__feed_stream *stream);
 /* Bytes of this end that are in flight, in blocks that were not released. */
 uint32_t tfc__feed_stream_blocks(const struct tfc__feed_stream *stream);
 /* Whether a put of some rows could succeed now. */

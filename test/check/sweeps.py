@@ -31,6 +31,7 @@ ALLOCATES_NOTHING = {
     "tfc_feed_batch_rows": "gives what is there",
     "tfc_feed_batch_window_bytes": "gives what is there",
     "tfc_feed_consumer_granted": "gives what is there",
+    "tfc_feed_consumer_is_flushed": "gives what is there",
     "tfc_feed_consumer_next": "gives what is there",
     "tfc_feed_consumer_wants_results": "gives what is there",
     "tfc_ctx_abandon": "frees",

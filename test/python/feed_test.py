@@ -412,6 +412,10 @@ class DeliveryTest(FeedCase):
                 part = [row for row in rows if row // 100 == partition]
                 self.assertIn(part, ([], list(range(partition * 100, partition * 100 + 100))))
 
+    def test_more_reports_at_once_than_the_kernel_has_room_for(self):
+        got = received(lambda feed: feed.put(np.arange(3000)), batch_size=3000, partition_rows=1)
+        self.assertEqual(got, {"columns": {"0": list(range(3000))}, "sizes": [3000]})
+
     def test_rows_of_a_killed_worker_are_fed_again(self):
         with tfc.run(read_ids, args=[self.dir, 20], workers=2, restart={"scope": "task"}, **JOB) as job:
             with job.feed("train", partition_rows=64) as feed:

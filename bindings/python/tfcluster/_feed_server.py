@@ -197,7 +197,7 @@ class Queue:
         would connect to that one as long as other workers have not consumed theirs."""
         if self._find_end():
             self._feed._consumed(self._feed._taken)
-            self._feed._settle()
+            self._feed._settle(PATIENCE_S)
             self._last = None
         return self._is_ended
 

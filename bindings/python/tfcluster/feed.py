@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .checkpoints import Checkpoints
 
 _AGAIN = int(_abi.Err.EAGAIN)
+_SETTLE_S = 30.0  # how long a producer that does not read delays the end of a queue
 _PREFETCHED = 8  # batches that tf.data may hold and that were not trained
 
 Batch = dict[str, Any]
@@ -206,7 +207,10 @@ class Feed:
         if self._context is not None:
             with self._context.locked() as library:
                 self._context.check(_commit(library, self._handle, entries))
-            self._context.dispatch()
+            if self._is_all_given:  # the task may end after its last checkpoint
+                self._settle()
+            else:
+                self._context.dispatch()
 
     def _give(self, end: int) -> None:
         """Notes that a batch is given out, with which `end` rows of the queue were."""
@@ -271,10 +275,16 @@ class Feed:
             self._handed_out(rows, count)
         return None if builder.wanted() else builder.take()
 
-    def _settle(self) -> None:
+    def _settle(self, patience: float = _SETTLE_S) -> None:
         """Lets what was reported go out before the connection closes."""
-        if self._context is not None:
-            self._context.dispatch()
+        context = self._context
+        if context is not None:
+            context.dispatch()
+            context.wait(self._is_flushed, patience)
+
+    def _is_flushed(self) -> bool:
+        with self._locked() as library:
+            return bool(library.tfc_feed_consumer_is_flushed(self._handle))
 
     # ---- steps that all tasks take together
 
@@ -457,7 +467,7 @@ class Feed:
         self._arrived.clear()
         self._marks.clear()
         self._is_ended = self._is_terminated = True
-        self._context.dispatch()
+        self._settle()
 
     def close(self) -> None:
         """Closes the queue. Arrays of its batches stay valid. Again: no-op."""
