@@ -416,6 +416,18 @@ class DeliveryTest(FeedCase):
         got = received(lambda feed: feed.put(np.arange(3000)), batch_size=3000, partition_rows=1)
         self.assertEqual(got, {"columns": {"0": list(range(3000))}, "sizes": [3000]})
 
+    def test_threads_that_put_at_once(self):
+        def put_all(feed):
+            self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+            sys.setswitchinterval(1e-6)
+            threads = [threading.Thread(target=lambda: [feed.put([1]) for _ in range(100)], daemon=True) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(PATIENCE)
+                self.assertFalse(thread.is_alive())
+        self.assertEqual(sum(received(put_all, batch_size=100)["sizes"]), 400)
+
     def test_rows_of_a_killed_worker_are_fed_again(self):
         with tfc.run(read_ids, args=[self.dir, 20], workers=2, restart={"scope": "task"}, **JOB) as job:
             with job.feed("train", partition_rows=64) as feed:

@@ -228,10 +228,10 @@ class Producer:
 
     def _add(self, put: Put, parts: list[tuple[_columns.Chunk, int, int]]) -> int:
         """Puts a new partition; returns its number."""
-        partition = Partition(self._next_partition, parts)
-        with self._context.condition:
+        with self._context.condition:  # threads may put at once
             if self.is_ending:
                 raise Error("put: the feed has ended", int(_abi.Err.ESTATE), "feed")
+            partition = Partition(self._next_partition, parts)
             self._next_partition += 1
             self._job._next_partitions[self._place] = self._next_partition
             self.pending[partition.number] = partition
