@@ -9,7 +9,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import types
 import unittest
 
 import numpy as np
@@ -138,6 +140,53 @@ class CommitTest(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline, path)
             with contextlib.suppress(tfc.DeadlineError):
                 self.fail(f"the job has ended before {path}: {job.result(0.05)}")
+
+
+class TrainedFeed:
+    """Stands for the feed of a task: its positions at each step."""
+
+    def __init__(self, positions):
+        self.positions = positions
+
+    def positions_after(self, batches):
+        return self.positions.pop(batches)
+
+    def commit(self, entries):
+        self.committed = entries
+
+
+class PositionFilesTest(unittest.TestCase):
+    """How the chief gets the positions of the other workers."""
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="tfc-commit-")
+        self.addCleanup(shutil.rmtree, self.directory)
+
+    def checkpoints(self, index, positions, job="b"):
+        import tensorflow as tf
+        from tfcluster import checkpoints
+        context = types.SimpleNamespace(
+            cluster_spec={"worker": ["a:1", "b:1", "c:1"]}, world_size=3, rank=index, is_chief=index == 0, job=job,
+            name=f"worker/{index}", generation=1, progress=lambda: None)
+        saver = checkpoints.Checkpoints(context, self.directory, 5, {"x": tf.Variable(0)})
+        saver.add_feed("train", TrainedFeed(positions))
+        return saver
+
+    def committed(self, saver):
+        return saver._feeds["train"][0].committed
+
+    def test_positions_of_an_earlier_job_are_not_taken(self):
+        self.checkpoints(1, {5: {1: (9, True)}}, job="a").save(5)  # its chief was killed meanwhile
+        chief = self.checkpoints(0, {5: {0: (8, True)}})
+        self.checkpoints(2, {5: {}}).save(5)
+        saving = threading.Thread(target=chief.save, args=(5,), daemon=True)
+        saving.start()
+        saving.join(0.5)
+        self.assertTrue(saving.is_alive())
+        self.checkpoints(1, {5: {2: (7, True)}}).save(5)
+        saving.join(PATIENCE_S)
+        self.assertEqual(self.committed(chief), [(0, 1, 8, True), (2, 1, 7, True)])
+        self.assertEqual([name for name in os.listdir(self.directory) if "positions" in name], [])
 
 
 if __name__ == "__main__":

@@ -46,7 +46,8 @@ class Checkpoints:
         self._scratch = None
         if self._can_save and not context.is_chief and not self._trains_alone:
             self._scratch = _join(self.directory, f"scratch-{_file_name(context)}")
-        self._remove_scratch()  # a killed attempt may have left it
+        self._remove_scratch()  # a killed attempt may have left them
+        self._remove_positions()
         self._feeds: dict[str, tuple[Feed, int]] = {}  # by queue, with the step at which each was opened
         self._committed: dict[str, Positions] = {}  # by queue, as the newest checkpoint has them
         self._saves = 0
@@ -152,9 +153,9 @@ class Checkpoints:
         return [name for name in names if name != self._context.name]
 
     def _positions_path(self, task: str) -> str:
-        """The generation keeps apart what an earlier run of the group has left."""
-        return _join(self.directory,
-                     f"positions-{task.replace('/', '-')}-{self._context.generation}-{self._saves}.json")
+        """The job and its generation keep apart what an earlier run of the group has left."""
+        run = f"{self._context.job or 'none'}-{self._context.generation}"
+        return _join(self.directory, f"{_positions_prefix(task)}{run}-{self._saves}.json")
 
     def _write_positions(self, step: int, own: dict[str, dict[int, tuple[int, bool]]]) -> None:
         path = self._positions_path(self._context.name)
@@ -185,6 +186,13 @@ class Checkpoints:
         if self._scratch and self._files.exists(self._scratch):
             self._files.rmtree(self._scratch)
 
+    def _remove_positions(self) -> None:
+        """Those that this task has left, and that a killed chief has not read."""
+        if self._scratch and self._files.exists(self.directory):
+            for name in self._files.listdir(self.directory):
+                if name.startswith(_positions_prefix(self._context.name)):
+                    self._files.remove(_join(self.directory, name))
+
 
 def _feed_state(tf: Any) -> Any:
     """A part of a checkpoint that is a string."""
@@ -208,6 +216,10 @@ def _default_directory(alone: TaskContext | None) -> str:
 
 def _file_name(context: TaskContext) -> str:
     return context.name.replace("/", "-")
+
+
+def _positions_prefix(task: str) -> str:
+    return f"positions-{task.replace('/', '-')}-"
 
 
 def _step_of(path: str) -> int:
