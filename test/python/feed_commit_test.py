@@ -13,6 +13,7 @@ import threading
 import time
 import types
 import unittest
+from unittest import mock
 
 import numpy as np
 import tfcluster as tfc
@@ -187,6 +188,24 @@ class PositionFilesTest(unittest.TestCase):
         saving.join(PATIENCE_S)
         self.assertEqual(self.committed(chief), [(0, 1, 8, True), (2, 1, 7, True)])
         self.assertEqual([name for name in os.listdir(self.directory) if "positions" in name], [])
+
+    def test_a_save_that_fails_loses_no_position(self):
+        chief = self.checkpoints(0, {5: {0: (8, True)}, 6: {}})
+        first, second = self.checkpoints(1, {5: {1: (8, True)}, 6: {}}), self.checkpoints(2, {5: {2: (8, True)}, 6: {}})
+        first.save(5)
+        with mock.patch.object(second._files, "rename", side_effect=OSError("disk full")), self.assertRaises(OSError):
+            second.save(5)
+        with mock.patch("tfcluster.checkpoints._PATIENCE_S", 0.1), self.assertRaisesRegex(RuntimeError, "worker/2 has not"):
+            chief.save(5)
+        first.save(6)
+        second.save(6)
+        with mock.patch.object(chief._manager, "save", side_effect=OSError("disk full")), self.assertRaises(OSError):
+            chief.save(6)
+        for saver in (first, second, chief):
+            saver._feeds["train"][0].positions[7] = {}
+            saver.save(7)
+        self.assertEqual(self.committed(chief), [(0, 3, 8, True)])
+        self.assertEqual([name for name in os.listdir(self.directory) if name.endswith(".json")], [])
 
 
 if __name__ == "__main__":

@@ -51,6 +51,8 @@ class Checkpoints:
         self._feeds: dict[str, tuple[Feed, int]] = {}  # by queue, with the step at which each was opened
         self._committed: dict[str, Positions] = {}  # by queue, as the newest checkpoint has them
         self._saves = 0
+        self._own_positions: dict[str, dict[int, tuple[int, bool]]] = {}  # by queue; not written yet
+        self._last_read: dict[str, int] = {}  # by task, the number of the last save whose file was read
         self._load_checkpoint = tf.train.load_checkpoint
         self._feed_state = _feed_state(tf)
         self._checkpoint = tf.train.Checkpoint(**objects)
@@ -134,15 +136,21 @@ class Checkpoints:
         if not self._feeds:
             return
         self._saves += 1
-        own = {queue: feed.positions_after(step - since) for queue, (feed, since) in self._feeds.items()}
+        for queue, (feed, since) in self._feeds.items():  # a save that fails must lose none of them
+            self._own_positions.setdefault(queue, {}).update(feed.positions_after(step - since))
         if self._scratch is not None:
-            self._write_positions(step, own)
+            self._write_positions(step, self._own_positions)
+            self._own_positions = {}
             return
-        parts = [own, *(self._await_positions(name, step) for name in self._other_tasks())]
-        for part in parts:
-            for queue, positions in part.items():
-                self._committed.setdefault(queue, Positions()).update(positions)
+        self._add_positions(self._own_positions)
+        self._own_positions = {}
+        for name in self._other_tasks():
+            self._await_positions(name, step)
         self._feed_state.value = json.dumps({queue: known.entries() for queue, known in self._committed.items()})
+
+    def _add_positions(self, part: dict[str, dict[int, tuple[int, bool]]]) -> None:
+        for queue, positions in part.items():
+            self._committed.setdefault(queue, Positions()).update(positions)
 
     def _other_tasks(self) -> list[str]:
         """The tasks whose rows are in the checkpoints of this one."""
@@ -152,21 +160,21 @@ class Checkpoints:
                  for index in range(len(self._context.cluster_spec.get(kind, [])))]
         return [name for name in names if name != self._context.name]
 
-    def _positions_path(self, task: str) -> str:
+    def _positions_path(self, task: str, save: int) -> str:
         """The job and its generation keep apart what an earlier run of the group has left."""
         run = f"{self._context.job or 'none'}-{self._context.generation}"
-        return _join(self.directory, f"{_positions_prefix(task)}{run}-{self._saves}.json")
+        return _join(self.directory, f"{_positions_prefix(task)}{run}-{save}.json")
 
     def _write_positions(self, step: int, own: dict[str, dict[int, tuple[int, bool]]]) -> None:
-        path = self._positions_path(self._context.name)
+        path = self._positions_path(self._context.name, self._saves)
         self._files.makedirs(self.directory)
         with self._files.GFile(path + ".new", "w") as file:
             positions = {queue: list(rows.items()) for queue, rows in own.items()}
             json.dump({"step": step, "positions": positions}, file)
         self._files.rename(path + ".new", path, overwrite=True)
 
-    def _await_positions(self, task: str, step: int) -> dict[str, dict[int, tuple[int, bool]]]:
-        path = self._positions_path(task)
+    def _await_positions(self, task: str, step: int) -> None:
+        path = self._positions_path(task, self._saves)
         deadline, pause = time.monotonic() + _PATIENCE_S, 0.001
         while not self._files.exists(path):
             if time.monotonic() > deadline:
@@ -174,13 +182,23 @@ class Checkpoints:
                                    "feed and save the same steps")
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
+        left_step = step
+        for save in range(self._last_read.get(task, 0) + 1, self._saves + 1):
+            path = self._positions_path(task, save)
+            if self._files.exists(path):  # of earlier saves, those that failed here
+                left_step = self._read_left(path)
+        self._last_read[task] = self._saves
+        if left_step != step:
+            raise RuntimeError(f"save({step}): {task} saves step {left_step}; all tasks must save the same steps")
+
+    def _read_left(self, path: str) -> int:
+        """Adds the positions that a task has left; returns their step."""
         with self._files.GFile(path) as file:
             left = json.load(file)
+        self._add_positions({queue: {partition: (rows, is_whole) for partition, (rows, is_whole) in positions}
+                             for queue, positions in left["positions"].items()})
         self._files.remove(path)
-        if left["step"] != step:
-            raise RuntimeError(f"save({step}): {task} saves step {left['step']}; all tasks must save the same steps")
-        return {queue: {partition: (rows, is_whole) for partition, (rows, is_whole) in positions}
-                for queue, positions in left["positions"].items()}
+        return int(left["step"])
 
     def _remove_scratch(self) -> None:
         if self._scratch and self._files.exists(self._scratch):
