@@ -414,7 +414,8 @@ static int producer_put_rows(tfc_feed_producer *producer, uint64_t number, uint6
 		producer->wants_ready = true;
 		tfc__fail(error, TFC_EAGAIN, "feed", 0, "the window of the task is full");
 	}
-	if (code < 0 && code != TFC_EAGAIN && !partition->put && !partition->skip)
+	if (code < 0 && code != TFC_EAGAIN && !partition->put && !partition->skip &&
+	    !partition->is_owed)
 		tfc__feed_partition_free(producer, partition); /* nothing of it was put */
 	if (code < 0 && !skipped)
 		return code;
@@ -515,6 +516,7 @@ int tfc_feed_producer_finish(tfc_feed_producer *producer, uint64_t number, uint6
 			return tfc__fail_nomem(tfc__ctx_error(producer->ctx), "feed");
 	}
 	partition->is_finished = true;
+	partition->is_owed = false;
 	partition->total = rows;
 	tfc__work_schedule(&producer->completed);
 	return TFC_OK;
@@ -532,11 +534,11 @@ int tfc_feed_producer_end(tfc_feed_producer *producer)
 					     "cannot end the feed: partition %llu is not finished",
 					     (unsigned long long)partition->number);
 	}
-	/* Those that a consumer has from this producer's previous process, and that were not put
-	 * again: no more of them follows. */
+	/* Those of which nothing was put, and those that a consumer has from this producer's
+	 * previous process, and that were not put again: no more of them follows. */
 	for (uint32_t i = producer->partitions.count; i-- > 0;) {
 		struct feed_partition *partition = producer->partitions.records[i];
-		if (!partition->is_finished && !partition->put && partition->skip)
+		if (!partition->is_finished && !partition->put && !partition->is_owed)
 			tfc__feed_partition_free(producer, partition);
 	}
 	producer->is_ending = true;

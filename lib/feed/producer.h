@@ -65,7 +65,8 @@ struct feed_partition {
 	bool is_known_whole; /* its consumer has all of it, from this producer's previous process */
 	bool is_committed;   /* a checkpoint has all of it, which is `committed_total` rows */
 	uint64_t committed_total;
-	bool is_replaying; /* REPLAY was reported; no row was put since */
+	bool is_replaying; /* REPLAY is about to be reported */
+	bool is_owed;      /* REPLAY was reported, and the host has not finished it since */
 };
 
 struct tfc_feed_producer {

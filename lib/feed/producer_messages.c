@@ -358,14 +358,16 @@ bool tfc__feed_task_is_down(struct feed_task *task)
 	for (uint32_t i = producer->partitions.count; i-- > 0;) {
 		if (records[i]->task != task)
 			continue;
-		if (!records[i]->put && records[i]->skip) { /* nothing was put here */
+		if (!records[i]->put && records[i]->skip &&
+		    !records[i]->is_owed) { /* nothing was put here */
 			tfc__feed_partition_free(producer, records[i]);
 			continue;
 		}
 		records[i]->task = NULL;
 		if (records[i]->done == UINT64_MAX) /* by the previous process: all is consumed */
 			continue;
-		records[i]->is_replaying = records[i]->put > 0 || records[i]->is_finished;
+		records[i]->is_replaying = records[i]->put > 0 || records[i]->is_finished ||
+					   records[i]->is_owed;
 		records[i]->is_finished = false;
 		records[i]->skip = 0;
 		records[i]->is_known_whole = records[i]->is_committed;
@@ -383,6 +385,7 @@ bool tfc__feed_task_is_down(struct feed_task *task)
 					.offset = partition->done,
 					.task = task->name};
 		partition->is_replaying = false;
+		partition->is_owed = true;
 		if (!tfc__feed_producer_report(producer, &event))
 			return false;
 		i = UINT32_MAX; /* the records may have moved */
