@@ -403,6 +403,13 @@ static int producer_put_rows(tfc_feed_producer *producer, uint64_t number, uint6
 		*ret_rows = skipped;
 		return TFC_OK;
 	}
+	if (partition->is_known_whole && !partition->is_committed)
+		return tfc__fail(error, TFC_EINVAL, "feed", 0,
+				 "partition %llu: more rows are put than the %llu that %s has of "
+				 "it; a producer that begins again must feed the same rows in the "
+				 "same partitions",
+				 (unsigned long long)number, (unsigned long long)partition->skip,
+				 partition->task ? partition->task->name : "a task");
 	do {
 		code = partition_assign(producer, partition);
 		if (code == TFC_OK)
@@ -506,6 +513,14 @@ int tfc_feed_producer_finish(tfc_feed_producer *producer, uint64_t number, uint6
 			"the same rows in the same partitions, or begin without the checkpoint",
 			(unsigned long long)number, (unsigned long long)rows,
 			(unsigned long long)partition->done);
+	if (rows < partition->skip && partition->skip != UINT64_MAX)
+		return tfc__ctx_fail(
+			producer->ctx, TFC_EINVAL, "feed", 0,
+			"partition %llu has %llu rows, but %s has %llu of it; a producer that "
+			"begins again must feed the same rows in the same partitions",
+			(unsigned long long)number, (unsigned long long)rows,
+			partition->task ? partition->task->name : "a task",
+			(unsigned long long)partition->skip);
 	if (!partition->is_known_whole) {
 		if ((code = partition_assign(producer, partition)) < 0)
 			return code;

@@ -107,6 +107,14 @@ class PositionTest(unittest.TestCase):
                 feed.end(PATIENCE)
             self.assertEqual(job.result(PATIENCE), [[BATCH, 0, 0], [FINISH, 0, 10]])
 
+    def test_a_producer_that_begins_again_with_other_rows(self):
+        for rows, message in ((10, "more rows are put than the 8 that worker/0 has of it; a producer that begins again must"),
+                              (6, "partition 0 has 6 rows, but worker/0 has 8 of it; a producer that begins again must")):
+            with self.subTest(rows), tfc.run(consume_with([(0, 8, 0, True)]), **JOB) as job, \
+                    self.assertRaisesRegex(tfc.Error, message), job.feed("train") as feed:
+                feed.put(np.arange(rows))
+                feed.end(PATIENCE)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
