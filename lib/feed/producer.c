@@ -260,29 +260,40 @@ void tfc_feed_producer_close(tfc_feed_producer *producer)
 
 /* ---- putting */
 
-static bool are_in_step(const tfc_feed_producer *producer)
+/*
+ * Whether a partition must wait for a task that does not read yet. A producer that begins again does
+ * not know before what that task has. Rows that two tasks train are trained twice, which
+ * checkpoints with positions exclude.
+ */
+static bool is_any_awaited(const tfc_feed_producer *producer)
 {
-	TFC__LIST_EACH (link, &producer->tasks)
-		if (tfc__container_of(link, struct feed_task, link)->is_in_step)
-			return true;
-	return false;
+	bool are_in_step = false, are_committing = false, is_away = false, is_new = false;
+	TFC__LIST_EACH (link, &producer->tasks) {
+		const struct feed_task *task = tfc__container_of(link, struct feed_task, link);
+		bool is_reading = task->is_welcome || task->is_terminated || task->has_exited;
+		are_in_step |= task->is_in_step;
+		are_committing |= task->is_committing;
+		is_away |= !is_reading;
+		is_new |= !is_reading && !task->has_read;
+	}
+	return (are_in_step && is_away) || (are_committing && is_new);
 }
 
 /*
  * The task for a new partition. Training: the one that was given the fewest rows, so that all take
- * about as many steps; tasks in step wait for those that do not read yet. With results, and for
- * workers of parameter servers, which take steps as fast as they can: the one with the fewest rows
+ * about as many steps. With results, and for workers of parameter servers, which take steps as fast as they can: the one with the fewest rows
  * to do. Of those workers, one that has never read yet is waited for, and one without room is not.
  * NULL: none reads, or none of those workers has room.
  */
 static struct feed_task *choose_task(const tfc_feed_producer *producer)
 {
 	struct feed_task *best = NULL;
-	bool is_in_step = are_in_step(producer);
 	bool by_open_rows = producer->wants_results || producer->has_ps;
+	if (is_any_awaited(producer))
+		return NULL;
 	TFC__LIST_EACH (link, &producer->tasks) {
 		struct feed_task *task = tfc__container_of(link, struct feed_task, link);
-		bool waits = is_in_step || (producer->has_ps && !task->has_read);
+		bool waits = producer->has_ps && !task->has_read;
 		if (task->is_terminated || task->is_end_sent || (!task->is_welcome && !waits))
 			continue;
 		if (producer->has_ps && task->is_welcome &&

@@ -1,5 +1,7 @@
 """A producer of the library, whose consumers are written by hand: what they send decides when rows come."""
 
+import tempfile
+import threading
 import unittest
 from typing import Any
 
@@ -114,6 +116,34 @@ class PositionTest(unittest.TestCase):
                     self.assertRaisesRegex(tfc.Error, message), job.feed("train") as feed:
                 feed.put(np.arange(rows))
                 feed.end(PATIENCE)
+
+    def test_no_row_is_sent_before_all_that_train_in_step_have_said_what_they_have(self):
+        def consume(ctx, directory):
+            import os
+            import time
+            wire = Wire(ctx)
+            wire.accept()
+            if ctx.task_index:
+                while not os.path.exists(f"{directory}/go"):
+                    time.sleep(0.01)
+                wire.tell(k=POSITION, p=0, rows=10, o=0, end=True)
+            wire.tell(k=WELCOME, version=1, window=1 << 16, multiple=1, in_step=True)
+            open(f"{directory}/{ctx.task_index}", "w").close()
+            if not ctx.task_index:
+                wire.stream.settimeout(1)
+                try:
+                    while (message := wire.hear())["k"] not in (BATCH, FINISH):
+                        pass
+                except TimeoutError:
+                    message = {"k": 0}
+                open(f"{directory}/go", "w").close()
+                return message["k"]
+            return 0
+        with tempfile.TemporaryDirectory() as directory, tfc.run(consume, args=[directory], workers=2, **JOB) as job:
+            feed = job.feed("train")
+            threading.Thread(target=lambda: feed.put(np.arange(10)), daemon=True).start()
+            self.assertEqual(job.result(PATIENCE), 0)
+            feed.close()
 
 
 if __name__ == "__main__":
