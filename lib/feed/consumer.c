@@ -61,6 +61,13 @@ static void node_message(void *user, const struct tfc__feed_message *message, in
 		tfc__feed_consumer_add_end(consumer, message->producer, message->producers);
 		return;
 	}
+	if (message->kind == TFC__FEED_CONNECTED) {
+		tfc__fail(&error, TFC_EMFILE, "feed", 0,
+			  "cannot read queue \"%s\" of %s: this process has too many open files",
+			  consumer->queue, consumer->task);
+		tfc__feed_consumer_fail(consumer, &error);
+		return;
+	}
 	if (message->kind != TFC__FEED_REFUSED)
 		return;
 	tfc__fail(&error, message->code < 0 ? message->code : TFC_EPARSE, "feed", 0,

@@ -339,10 +339,18 @@ static void source_room(void *user)
 	tfc__feed_consumer_wake(source->consumer);
 }
 
+/* A failure of this process would meet the producer again whenever it comes back. */
 static void source_down(void *user, const tfc_error *why)
 {
-	(void)why;
-	source_lose(user);
+	struct feed_source *source = user;
+	tfc_feed_consumer *consumer = source->consumer;
+	tfc_error error = TFC_ERROR_INIT;
+	source_lose(source);
+	if (why->code == TFC_ELOST || why->code == TFC_EPARSE)
+		return;
+	tfc__fail(&error, why->code, "feed", why->sys_errno,
+		  "cannot read queue \"%s\" of %s: %s", consumer->queue, consumer->task, why->text);
+	tfc__feed_consumer_fail(consumer, &error);
 }
 
 static const struct tfc__feed_stream_ops source_ops = {source_message, source_batch, source_room,

@@ -101,6 +101,13 @@ static void broker_message(void *user, const struct tfc__feed_message *message, 
 	}
 	if (fd >= 0)
 		close(fd);
+	if (message->kind == TFC__FEED_CONNECTED) {
+		tfc__fail(&error, TFC_EMFILE, "feed", 0,
+			  "cannot feed %s: this process has too many open files", task->name);
+		tfc__feed_socket_close(&task->broker);
+		tfc__feed_producer_fail(task->producer, &error);
+		return;
+	}
 	if (message->kind != TFC__FEED_REFUSED)
 		return;
 	tfc__feed_socket_close(&task->broker);
@@ -147,14 +154,16 @@ static bool task_is_unreached(struct feed_task *task, uint64_t limit)
 
 /* Nobody knows the node: it has just ended, and its job's events will say so; or it is on another
  * machine, and there is no way to it. */
-static void task_unreached(struct feed_task *task)
+static void task_unreached(struct feed_task *task, const tfc_error *why)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	if (!task_is_unreached(task, UNREACHED_NS)) {
 		task_retry_later(task);
 		return;
 	}
-	if (task->was_reached)
+	if (why->code == TFC_EMFILE)
+		error = *why;
+	else if (task->was_reached)
 		tfc__fail(&error, TFC_ELOST, "feed", 0,
 			  "cannot feed %s of job %s: its node \"%s\" has ended", task->name,
 			  task->producer->job, task->node);
@@ -184,7 +193,7 @@ static void task_remote_failed(void *user, const tfc_error *why)
 	tfc__feed_remote_close(task->remote);
 	task->remote = NULL;
 	if (error.code == TFC_ENOTSUP || error.code == TFC_ENOENT)
-		task_unreached(task);
+		task_unreached(task, &error);
 	else if (error.code == TFC_EACCES || error.code == TFC_EINVAL || error.code == TFC_EPARSE)
 		task_fail(task, error.code, error.text);
 	else if (task_is_unreached(task, SILENT_NS))
@@ -233,7 +242,7 @@ static void task_dial(struct feed_task *task)
 	else if (code == TFC_EUNREACH && !task->was_reached)
 		task_dial_remote(task);
 	else if (code < 0)
-		task_unreached(task);
+		task_unreached(task, &error);
 	if (code < 0)
 		return;
 	task->unreached_since = 0;

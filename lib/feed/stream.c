@@ -1,6 +1,7 @@
 #include "feed/stream.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -68,10 +69,22 @@ static int stream_open_wake(struct tfc__feed_stream *stream, tfc_error *error)
 	return tfc__io_open(&stream->waking, stream->socket.ctx, fd, EPOLLIN, stream_woken);
 }
 
+/* The kernel drops a descriptor that the process has no number for. */
+static int stream_check_descriptors(const struct tfc__feed_stream *stream, tfc_error *error)
+{
+	int fd = fcntl(stream->socket.fd.fd, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return tfc__fail_errno(error, "feed", errno, "cannot receive shared memory");
+	close(fd);
+	return TFC_OK;
+}
+
 static int stream_receive_segment(struct tfc__feed_stream *stream,
 				  const struct tfc__feed_message *message, int fd, tfc_error *error)
 {
 	if (fd < 0 || stream->mapping) {
+		if (fd < 0 && stream_check_descriptors(stream, error) < 0)
+			return error->code;
 		if (fd >= 0)
 			close(fd);
 		return tfc__fail(error, TFC_EPARSE, "feed", 0,
