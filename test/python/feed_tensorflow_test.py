@@ -175,6 +175,13 @@ class DatasetTest(unittest.TestCase):
         self.assertEqual((result["batches"][1]["x"][0], result["batches"][1]["text"][0]), ([4, 5], "c"))
         self.assertIn("was read already", result["second"])
 
+    def test_missing_values_are_refused_also_in_a_batch_that_is_not_full(self):
+        def read(ctx):
+            return [batch["x"].numpy().tolist() for batch in ctx.feed("train").dataset(4)]
+        with tfc.run(read, strategy="none", output=False, env=QUIET) as job:
+            with self.assertRaisesRegex(tfc.TaskFailed, 'column "x" has missing values'), job.feed() as feed:
+                feed.put({"x": np.ma.masked_array([1, 2], [False, True])})
+
     def test_a_dataset_is_a_source(self):
         import tensorflow as tf
 

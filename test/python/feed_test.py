@@ -777,6 +777,14 @@ class MapBatchesTest(FeedCase):
         self.assertEqual(np.concatenate([part["twice"] for part in parts]).tolist(), (np.arange(1000.0) * 2).tolist())
         self.assertLessEqual(len({pid for part in parts for pid in part["pid"].tolist()}), 2)
 
+    def test_missing_results_stay_missing(self):
+        def odd(batch):
+            return {"odd": np.ma.masked_array(batch["0"], batch["0"] % 2 == 0), "all": batch["0"]}
+        for batch_size in (2, 10):  # of three batches, and of one
+            [part] = tfc.map_batches(odd, np.arange(6), workers=1, batch_size=batch_size)
+            self.assertEqual(part["odd"].tolist(), [None, 1, None, 3, None, 5])
+            self.assertNotIsInstance(part["all"], np.ma.MaskedArray)
+
     def test_a_wrong_number_of_results_names_the_partition_and_both(self):
         def short(batch):
             return batch["0"][1:]

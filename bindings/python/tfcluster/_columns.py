@@ -517,6 +517,20 @@ def _values(owner: _Owner, column: Any, rows: int) -> Any:
     return np.ma.MaskedArray(values, mask)
 
 
+def join(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The rows of all parts, which have the same columns. One part stays as it is."""
+    import numpy as np
+
+    if len(parts) == 1:
+        return parts[0]
+
+    def joined(values: list[Any]) -> Any:
+        has_nulls = any(isinstance(part, np.ma.MaskedArray) for part in values)
+        return (np.ma.concatenate if has_nulls else np.concatenate)(values)  # np.concatenate drops masks
+
+    return {name: joined([part[name] for part in parts]) for name in parts[0]}
+
+
 def columns_of(library: Any, batch: int, kept: Kept) -> dict[str, Any]:
     """The columns of a batch as arrays, which own the batch from now on. They are views of its memory, or copies if
     the program keeps as many arrays as half the window: the sender would stop."""

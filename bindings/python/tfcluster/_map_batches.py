@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
-from . import _abi
+from . import _abi, _columns
 from ._producer import START_S, Producer, Put
 from .errors import InvalidError
 
@@ -99,12 +99,10 @@ class ResultFeed(Producer):
             yield from self._take(order.popleft())
 
     def _take(self, number: int) -> Iterator[dict[str, Any]]:
-        import numpy as np
-
         self._wait(lambda: number not in self.pending)
         parts = self._parts.pop(number, None)
         if parts:
-            yield {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+            yield _columns.join(parts)
 
 
 def _length(columns: dict[str, Any]) -> int:

@@ -501,14 +501,8 @@ class _Builder:
         self.rows += end - begin
 
     def take(self) -> Batch:
-        import numpy as np
-
         pieces, self._pieces, self.rows = self._pieces, [], 0
-        if len(pieces) == 1:
-            return pieces[0]
-        join = {name: np.ma.concatenate if any(isinstance(piece[name], np.ma.MaskedArray) for piece in pieces)
-                else np.concatenate for name in pieces[0]}
-        return {name: join[name]([piece[name] for piece in pieces]) for name in pieces[0]}
+        return _columns.join(pieces)
 
 
 def _with_mask(batch: Batch, size: int) -> Batch:
@@ -519,8 +513,8 @@ def _with_mask(batch: Batch, size: int) -> Batch:
     mask = np.zeros(size, np.float32)
     mask[:rows] = 1
     if rows < size:
-        batch = {name: np.concatenate([values, np.repeat(values[:1], size - rows, axis=0)])
-                 for name, values in batch.items()}
+        batch = _columns.join([batch, {name: np.repeat(values[:1], size - rows, axis=0)
+                                       for name, values in batch.items()}])
     return {**batch, "mask": mask}
 
 
