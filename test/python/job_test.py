@@ -16,6 +16,7 @@ from typing import Any
 from unittest import mock
 
 import tfcluster as tfc
+import tfcluster.job
 
 ECHO: dict[str, Any] = {"framework": "none", "output": False}
 
@@ -39,6 +40,16 @@ class ResultTest(unittest.TestCase):
         self.assertEqual((failure.task, failure.exit_status, failure.reason), ("worker/0", 3, "exit"))
         self.assertEqual(sorted(failure.log_tail), ["one", "two"])
         self.assertIn("worker/0 exited with 3", str(failure))
+
+    def test_the_text_of_a_failure_has_the_line_of_its_cause_once(self) -> None:
+        for text, line, whole in (
+                ("worker/0 exited with 1", "", "worker/0 exited with 1"),
+                ("worker/0 exited with 1", "E: x", "worker/0 exited with 1: E: x"),
+                ("worker/0 exited with 1: E: f(...) fails", "E: f(...) fails", "worker/0 exited with 1: E: f(...) fails"),
+                ("worker/0 exited with 1: E: lo...; bye", "E: long", "worker/0 exited with 1: E: long; bye"),
+                ("worker/0 exited with 1: E: f(...) i...", "E: f(...) is it", "worker/0 exited with 1: E: f(...) is it")):
+            with self.subTest(text=text):
+                self.assertEqual(tfcluster.job._with_error_line(text, line), whole)
 
     def test_the_first_cause_is_reported_not_its_consequence(self) -> None:
         script = 'if [ "$TFC_TASK_INDEX" = 1 ]; then echo cause; exit 4; fi; sleep 60'

@@ -408,11 +408,15 @@ def _end_all() -> None:
 
 def _with_error_line(text: str, line: str) -> str:
     """The text of an end with all of the line that names its cause. The text may quote it, or begin to, up to "..."."""
-    head, dots, tail = text.partition("...")
-    quote = head.partition(": ")[2]
-    if dots and quote and line.startswith(quote):
-        return head + line[len(quote):] + tail
-    return f"{text}: {line}" if line and line not in text else text
+    if line in text:
+        return text
+    end = text.rfind("...")
+    while end >= 0:  # the line may have dots of its own, before those that stand for its rest
+        quote = text[:end].partition(": ")[2]
+        if quote and line.startswith(quote):
+            return text[:end] + line[len(quote):] + text[end + 3:]
+        end = text.rfind("...", 0, end)
+    return f"{text}: {line}"
 
 
 def _decode(report: dict[str, Any], task: str) -> Any:
