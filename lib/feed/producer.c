@@ -423,15 +423,16 @@ static int producer_put_rows(tfc_feed_producer *producer, uint64_t number, uint6
 				 partition->task ? partition->task->name : "a task");
 	do {
 		code = partition_assign(producer, partition);
-		if (code == TFC_OK)
-			code = tfc__feed_stream_put(partition->task->stream, number,
-						    offset + skipped, producer->schema, rows,
-						    begin + skipped, error, &sent);
+		if (code < 0)
+			break;
+		code = tfc__feed_stream_put(partition->task->stream, number, offset + skipped,
+					    producer->schema, rows, begin + skipped, error, &sent);
+		if (code == TFC_EAGAIN)
+			tfc__fail(error, TFC_EAGAIN, "feed", 0, "the window of %s is full",
+				  partition->task->name);
 	} while (code == TFC_EAGAIN && partition_unassign(producer, partition));
-	if (code == TFC_EAGAIN) {
+	if (code == TFC_EAGAIN)
 		producer->wants_ready = true;
-		tfc__fail(error, TFC_EAGAIN, "feed", 0, "the window of the task is full");
-	}
 	if (code < 0 && code != TFC_EAGAIN && !partition->put && !partition->skip &&
 	    !partition->is_owed)
 		tfc__feed_partition_free(producer, partition); /* nothing of it was put */
