@@ -338,12 +338,16 @@ static void job_event(void *user, const tfc_event *event)
 		if (task && event->task_state)
 			task_changed(task, event);
 	} else if (event->kind == TFC_EVENT_END) {
-		tfc__fail(&error, TFC_ELOST, "feed", 0, "job %s has ended (%s) before %s",
+		const char *hint = "";
+		if (has_commits(producer))
+			hint = "; save a checkpoint after the last batch";
+		else if (event->job_state == TFC_JOB_SUCCEEDED)
+			hint = "; a task that needs no more rows must terminate the feed";
+		tfc__fail(&error, TFC_ELOST, "feed", 0,
+			  "job %s has ended (%s) before %s all rows of queue \"%s\"%s",
 			  producer->job, tfc_job_state_name(event->job_state),
-			  has_commits(producer)
-				  ? "a checkpoint had all that was fed; save one after the last "
-				    "batch"
-				  : "its tasks had consumed all that was fed");
+			  has_commits(producer) ? "a checkpoint had" : "its tasks had consumed",
+			  producer->queue, hint);
 		tfc__feed_producer_fail(producer, &error);
 	} else if (event->kind == TFC_EVENT_LOST) {
 		tfc__fail(&error, event->error_code ? event->error_code : TFC_ELOST, "feed", 0,

@@ -332,7 +332,8 @@ class BadInputTest(FeedCase):
     def test_an_ended_job(self):
         job = tfc.run(["/bin/true"], framework="none", output=False)
         job.result(PATIENCE)
-        with self.assertRaisesRegex(tfc.Error, f"job {job.id} has ended") as caught:
+        with self.assertRaisesRegex(tfc.Error, rf'job {job.id} has ended .* rows of queue "train"; a task that needs'
+                                    ) as caught:
             with job.feed("train") as feed:
                 feed.put([1])
         self.assertEqual(caught.exception.code, _abi.Err.ELOST)
@@ -692,7 +693,8 @@ class CommitTest(FeedCase):
             self.feed(self.dir, [(0, 1, 10, True)], 3, restart={"scope": "task"})
 
     def test_rows_that_no_checkpoint_has(self):
-        with self.assertRaisesRegex(tfc.Error, "before a checkpoint had all that was fed; save one after the last batch"):
+        with self.assertRaisesRegex(tfc.Error, 'before a checkpoint had all rows of queue "train"; save a checkpoint'
+                                            " after the last batch"):
             self.feed("", [])
 
     def test_what_a_task_asks_wrongly(self):
