@@ -787,6 +787,17 @@ class MapBatchesTest(FeedCase):
             self.assertEqual(part["odd"].tolist(), [None, 1, None, 3, None, 5])
             self.assertNotIsInstance(part["all"], np.ma.MaskedArray)
 
+    def test_a_table_of_several_chunks_is_a_result(self):
+        def table(batch):
+            import pyarrow as pa
+            return pa.concat_tables([pa.table({"x": batch["0"][:2]}), pa.table({"x": batch["0"][2:]})])
+        [part] = tfc.map_batches(table, np.arange(5), workers=1)
+        self.assertEqual(part["x"].tolist(), [0, 1, 2, 3, 4])
+
+    def test_what_is_no_result_is_named(self):
+        with self.assertRaisesRegex(tfc.TaskFailed, "partition 0: cannot return its results: cannot feed a NoneType"):
+            list(tfc.map_batches(lambda batch: None, np.arange(5), workers=1, restart=0))
+
     def test_a_wrong_number_of_results_names_the_partition_and_both(self):
         def short(batch):
             return batch["0"][1:]

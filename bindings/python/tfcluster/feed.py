@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _abi, _bundle, _columns, _context
 from ._columns import invalid
-from .errors import Error
+from .errors import Error, InvalidError
 
 if TYPE_CHECKING:
     from . import _feed_workers
@@ -439,17 +439,25 @@ class Feed:
 
     def _put_results(self, partition: int, offset: int, values: Any, rows: int) -> None:
         """Returns results, one for each of `rows` rows of a partition from `offset` on."""
-        chunk = next(_columns.chunks_of(values)) if rows else None
-        count = chunk.rows if chunk is not None else 0
+        try:
+            chunks = list(_columns.chunks_of(values)) if rows else []
+        except InvalidError as error:
+            raise invalid(f"partition {partition}: cannot return its results: {error}") from None
+        count = sum(chunk.rows for chunk in chunks)
         if count != rows:
             raise invalid(f"partition {partition}: {count} results for {rows} rows; return one result for each row")
+        for chunk in chunks:
+            self._put_chunk(partition, offset, chunk)
+            offset += chunk.rows
+
+    def _put_chunk(self, partition: int, offset: int, chunk: _columns.Chunk) -> None:
+        function = "tfc_feed_consumer_put_result" + ("s" if isinstance(chunk, _columns.ArrowChunk) else "")
         at = 0
-        while chunk is not None and at < rows:
+        while at < chunk.rows:
             with self._locked() as library:
                 assert self._context is not None
                 self._is_ready = False
-                code, done = chunk.put(library, "tfc_feed_consumer_put_result" + (
-                    "s" if isinstance(chunk, _columns.ArrowChunk) else ""), self._handle, partition, offset + at, at, rows)
+                code, done = chunk.put(library, function, self._handle, partition, offset + at, at, chunk.rows)
                 if code != _AGAIN:
                     self._context.check(code)
             if code == _AGAIN:
