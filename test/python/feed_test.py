@@ -329,6 +329,14 @@ class BadInputTest(FeedCase):
             with job.feed("tain", start_timeout=0.5) as feed:
                 feed.put(np.arange(3))
 
+    def test_a_queue_that_no_task_reads_of_a_job_that_is_never_ready(self):
+        def wait(ctx):  # it makes no strategy, and so never listens
+            import time
+            time.sleep(600)
+        with tfc.run(wait, workers=2, output=False) as job:
+            with self.assertRaisesRegex(tfc.DeadlineError, "no task has read"), job.feed(start_timeout=0.5) as feed:
+                feed.put(np.arange(3))
+
     def test_an_ended_job(self):
         job = tfc.run(["/bin/true"], framework="none", output=False)
         job.result(PATIENCE)

@@ -254,12 +254,21 @@ class Producer:
         def is_read() -> bool:
             return self._is_read or self._is_ended or is_put()
 
+        def has_started() -> bool:  # a task that makes no strategy may never listen, and its job never be "running"
+            states = {row.state for row in self._job.tasks.values()}
+            return self._job.state == "running" or (
+                self._job.state == "starting" and {"running"} <= states <= {"running", "ready"})
+
         if not is_read():
-            self._context.wait(lambda: is_read() or self._job.state == "running")
+            self._context.wait(lambda: is_read() or has_started())
             if not self._context.wait(is_read, self._start_timeout):
+                queue, timeout = self._place[0], self._start_timeout
+                where = "in the function of the tasks"
+                if "ps/0" in self._job.tasks:
+                    where += "; with parameter servers, the workers read what the chief's dataset() asks for"
                 raise DeadlineError(
-                    f'no task has read queue "{self._place[0]}" within {self._start_timeout:g} s; call '
-                    f'ctx.feed("{self._place[0]}") in the function of the tasks', int(_abi.Err.ETIMEDOUT), "feed")
+                    f'no task has read queue "{queue}" within {timeout:g} s; call ctx.feed("{queue}") {where}',
+                    int(_abi.Err.ETIMEDOUT), "feed")
         self._wait(is_put)
 
     def _cut(self, chunk: _columns.Chunk) -> Iterator[tuple[int, int]]:

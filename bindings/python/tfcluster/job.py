@@ -84,7 +84,7 @@ class Job:
         The tasks read it with `ctx.feed("train")`. Leaving the block ends the feed, and waits until all rows are
         consumed. `window` is how many bytes may be on their way to each task (16 MiB). Several programs may feed a
         queue: each has a `producer` name of its own, and `producers` is their number. A queue that no task reads within
-        `start_timeout` seconds after the job has started to run is a DeadlineError in `put`.
+        `start_timeout` seconds after all tasks have started is a DeadlineError in `put`.
 
         With `ack="commit"` in the tasks, rows are consumed when a checkpoint has them. A program that begins again, while
         its tasks resume from a checkpoint, feeds the same sources in the same order and says so with `replayable`: the rows
