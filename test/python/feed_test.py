@@ -337,6 +337,16 @@ class BadInputTest(FeedCase):
             with self.assertRaisesRegex(tfc.DeadlineError, "no task has read"), job.feed(start_timeout=0.5) as feed:
                 feed.put(np.arange(3))
 
+    def test_a_feed_that_is_open_is_named(self):
+        with tfc.run(read_sum, **JOB) as job:
+            with job.feed("train") as feed:
+                feed.put(np.arange(3))
+                with self.assertRaisesRegex(tfc.InvalidError, 'queue "train" has an open feed of this job already'):
+                    job.feed("train")
+                with self.assertRaisesRegex(tfc.DeadlineError, 'not ended within 0.1 s; the feed of queue "train" is open'):
+                    job.result(0.1)
+            self.assertEqual(job.result(PATIENCE), [3, 3])
+
     def test_an_ended_job(self):
         job = tfc.run(["/bin/true"], framework="none", output=False)
         job.result(PATIENCE)

@@ -89,6 +89,8 @@ class Producer:
         self._partition_rows = partition_rows
         self._start_timeout = start_timeout
         self._place = queue, producer
+        self._task = task
+        self.queue = queue
         self._handle = ctypes.c_void_p()
         self._number = _context.register(self)
         # All producers of a queue share the numbers of partitions. A later feed of this job goes on where this one ends: a
@@ -111,6 +113,9 @@ class Producer:
         for name, text in ("queue", queue), ("producer", producer), ("task", task or ""):
             if not isinstance(text, str):
                 raise invalid(f"{name}: must be a string, not {text!r}")
+        if any((feed._place, feed._task) == (self._place, task) and not feed._is_ended for feed in tuple(job._feeds)):
+            raise invalid(f'queue "{queue}" has an open feed of this job already; leave its block first, or give each feed '
+                          "a producer name, and their number in producers")
         try:
             with self._context.locked() as library:
                 library.tfc_feed_producer_options_init(ctypes.byref(options), ctypes.sizeof(options))
@@ -124,6 +129,7 @@ class Producer:
         except BaseException:
             _context.forget(self._number)
             raise
+        job._feeds.add(self)
         self._on_dispatch = _pump_of(weakref.ref(self))
         self._context.on_dispatch.append(self._on_dispatch)
         try:
@@ -323,6 +329,7 @@ class Producer:
     def close(self) -> None:
         """Closes the feed at once. Rows that were not consumed are lost. Again: no-op."""
         _context.forget(self._number)
+        self._job._feeds.discard(self)
         with self._context.condition:
             with contextlib.suppress(ValueError):  # closed already, or the context is
                 self._context.on_dispatch.remove(self._on_dispatch)

@@ -69,6 +69,7 @@ class Job:
         self._inbox = Inbox()
         self._subscription: Subscription | None = None
         self._bundle: _bundle.Directory | None = None  # until a node in this process has its own copy
+        self._feeds: weakref.WeakSet[Producer] = weakref.WeakSet()  # those that are not closed
         self._next_partitions: dict[tuple[str, str], int] = {}  # of the next feed, by its queue and producer
 
     # ---- data
@@ -245,7 +246,11 @@ class Job:
 
     def _check_ended(self, is_ended: bool, timeout: float | None) -> None:
         if not is_ended:
-            raise DeadlineError(f"job {self.id} has not ended within {timeout:g} s", int(_abi.Err.ETIMEDOUT), "python")
+            text = f"job {self.id} has not ended within {timeout:g} s"
+            for feed in self._feeds:
+                if not feed.is_ending:
+                    text += f'; the feed of queue "{feed.queue}" is open: leave its block first, or call end()'
+            raise DeadlineError(text, int(_abi.Err.ETIMEDOUT), "python")
 
     def _outcome(self) -> Any:
         failure = self._failure()
