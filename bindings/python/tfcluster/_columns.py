@@ -307,7 +307,7 @@ def _row_columns(rows: Sequence[Any], first_row: int) -> dict[str, Any]:
             if not isinstance(row, Mapping):
                 raise invalid(f"row {first_row + index} is {type(row).__name__}, but row {first_row} is a dict")
             if row.keys() != first.keys():
-                raise invalid(f"row {first_row + index} has other keys than row {first_row}: {', '.join(map(str, row))}")
+                raise invalid(f"row {first_row + index} has the keys {_names(row)}, but row {first_row} has {_names(first)}")
         named: dict[str, Any] = {str(name): [row[name] for row in rows] for name in first}
     elif isinstance(first, (tuple, list)):
         for index, row in enumerate(rows):
@@ -317,6 +317,10 @@ def _row_columns(rows: Sequence[Any], first_row: int) -> dict[str, Any]:
     else:
         named = {"0": list(rows)}
     return {name: _to_array(name, values, first_row) for name, values in named.items()}
+
+
+def _names(row: Mapping[Any, Any]) -> str:
+    return ", ".join(map(str, row)) or "none"
 
 
 def _pack(values: list[Any]) -> Any:
@@ -404,7 +408,8 @@ def chunks_of(source: Any, limit: int | None = None) -> Iterator[Chunk]:
     if hasattr(source, "as_numpy_iterator"):  # tf.data.Dataset: its elements are rows
         return _iterable_chunks(source.as_numpy_iterator(), limit)
     if isinstance(source, (str, bytes)) or not isinstance(source, Iterable):
-        raise invalid(f"cannot feed a {type(source).__name__}; give an Arrow table, arrays of numpy, or rows")
+        raise invalid(f"cannot feed a value of the type {type(source).__name__}; give an Arrow table, arrays of numpy, "
+                      "or rows")
     return _iterable_chunks(source, limit)
 
 
