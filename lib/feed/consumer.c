@@ -468,7 +468,8 @@ int tfc_feed_consumer_is_flushed(tfc_feed_consumer *consumer)
 	if (code < 0)
 		return code;
 	TFC__LIST_EACH (link, &consumer->sources) {
-		const struct feed_source *source = tfc__container_of(link, struct feed_source, link);
+		const struct feed_source *source = tfc__container_of(link, struct feed_source,
+								     link);
 		if (source->stream && !tfc__feed_stream_is_flushed(source->stream))
 			return 0;
 	}

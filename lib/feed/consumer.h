@@ -24,7 +24,7 @@ struct feed_source {
 	bool is_terminated;              /* it was sent TERMINATE */
 	uint64_t positions_at; /* changes of the consumer before it was sent the positions */
 	uint64_t changed_at;   /* and up to the last one that this source has made */
-	bool is_stalled;                 /* it has no room for what it would send next */
+	bool is_stalled;       /* it has no room for what it would send next */
 };
 
 struct feed_part {

@@ -348,8 +348,8 @@ static void source_down(void *user, const tfc_error *why)
 	source_lose(source);
 	if (why->code == TFC_ELOST || why->code == TFC_EPARSE)
 		return;
-	tfc__fail(&error, why->code, "feed", why->sys_errno,
-		  "cannot read queue \"%s\" of %s: %s", consumer->queue, consumer->task, why->text);
+	tfc__fail(&error, why->code, "feed", why->sys_errno, "cannot read queue \"%s\" of %s: %s",
+		  consumer->queue, consumer->task, why->text);
 	tfc__feed_consumer_fail(consumer, &error);
 }
 

@@ -261,8 +261,8 @@ void tfc_feed_producer_close(tfc_feed_producer *producer)
 /* ---- putting */
 
 /*
- * Whether a partition must wait for a task that does not read yet. A producer that begins again does
- * not know before what that task has. Rows that two tasks train are trained twice, which
+ * Whether a partition must wait for a task that does not read yet. A producer that begins again
+ * does not know before what that task has. Rows that two tasks train are trained twice, which
  * checkpoints with positions exclude.
  */
 static bool is_any_awaited(const tfc_feed_producer *producer)
@@ -281,9 +281,9 @@ static bool is_any_awaited(const tfc_feed_producer *producer)
 
 /*
  * The task for a new partition. Training: the one that was given the fewest rows, so that all take
- * about as many steps. With results, and for workers of parameter servers, which take steps as fast as they can: the one with the fewest rows
- * to do. Of those workers, one that has never read yet is waited for, and one without room is not.
- * NULL: none reads, or none of those workers has room.
+ * about as many steps. With results, and for workers of parameter servers, which take steps as fast
+ * as they can: the one with the fewest rows to do. Of those workers, one that has never read yet is
+ * waited for, and one without room is not. NULL: none reads, or none of those workers has room.
  */
 static struct feed_task *choose_task(const tfc_feed_producer *producer)
 {
