@@ -43,7 +43,6 @@ struct tfc_process {
 	bool is_calling;    /* in fn: a close from there leaves the free to the caller of fn */
 	bool is_closed;
 	bool is_stopping; /* a stop was requested; counted in guard->stops */
-	bool is_ready;    /* of a zygote */
 	struct tfc__outgoing stop;
 };
 

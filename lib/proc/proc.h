@@ -118,8 +118,11 @@ int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
  */
 pid_t tfc__process_shim(const tfc_process *process);
 
-/* Whether a zygote has imported its modules. */
-bool tfc__process_is_ready(const tfc_process *zygote);
+/*
+ * The kind of an event of a zygote, beside enum tfc_process_event_kind: it has imported its
+ * modules. It may come before STARTED.
+ */
+#define TFC__PROCESS_READY 1000
 
 /* "auto", "plain", "cgroup", "pidns"; "?" for an unknown value. Static. */
 const char *tfc__isolation_name(uint32_t isolation);

@@ -223,7 +223,7 @@ void tfc__process_receive(tfc_process *process, const struct tfc__report *report
 	else if (report->kind == TFC__MSG_OUTPUT_RESUMED)
 		process_report_loss(process, TFC_PROCESS_OUTPUT_RESUMED, report);
 	else if (report->kind == TFC__MSG_READY)
-		process->is_ready = true;
+		process_report_alive(process, TFC__PROCESS_READY, report);
 	else if (report->kind == TFC__MSG_EXITED)
 		process_report_exited(process, report);
 	if (process->is_closed && !process->guard)
@@ -422,11 +422,6 @@ const char *tfc__isolation_name(uint32_t isolation)
 {
 	static const char *const names[] = {"auto", "plain", "cgroup", "pidns"};
 	return isolation < sizeof(names) / sizeof(names[0]) ? names[isolation] : "?";
-}
-
-bool tfc__process_is_ready(const tfc_process *zygote)
-{
-	return zygote && zygote->is_ready;
 }
 
 pid_t tfc__process_shim(const tfc_process *process)

@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fail.h"
+#include "base/file.h"
 #include "base/list.h"
 #include "base/text.h"
 #include "log/tail.h"
@@ -66,6 +68,23 @@ void tfc__zygotes_close(struct tfc__zygotes *zygotes)
 	free(zygotes);
 }
 
+/* ---- its import */
+
+/* proc(5): the second number of statm is the resident memory, in pages. */
+static void zygote_log_ready(const struct zygote_entry *zygote)
+{
+	char path[64], text[128], memory[TFC__MEMORY_TEXT_SIZE];
+	unsigned long long pages = 0;
+	pid_t pid = tfc_process_pid(zygote->process);
+	snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+	tfc__read_text(path, text, sizeof(text));
+	sscanf(text, "%*u %llu", &pages);
+	tfc__memory_text(pages * (uint64_t)sysconf(_SC_PAGESIZE), memory);
+	tfc__log(zygote->zygotes->options.ctx, TFC_LOG_INFO, "warm", "",
+		 "process %d has imported %s and uses %s; tasks are forked from it", (int)pid,
+		 zygote->modules, memory);
+}
+
 /* ---- its end */
 
 /* The last line of its output says why it cannot serve. */
@@ -95,6 +114,8 @@ static void zygote_on_event(void *user, const tfc_process_event *event)
 {
 	struct zygote_entry *zygote = user;
 	struct tfc__zygotes *zygotes = zygote->zygotes;
+	if (event->kind == TFC__PROCESS_READY)
+		zygote_log_ready(zygote);
 	if (event->kind != TFC_PROCESS_EXITED)
 		return;
 	if (event->reason != TFC_EXIT_CODE && event->reason != TFC_EXIT_NOT_STARTED) {
@@ -266,24 +287,4 @@ const tfc_process *tfc__zygotes_get(struct tfc__zygotes *zygotes,
 	if (*zygote->failure)
 		snprintf(ret_text, TEXT_SIZE, "%s", zygote->failure);
 	return zygote->process;
-}
-
-bool tfc__zygotes_info(const struct tfc__zygotes *zygotes, uint32_t index,
-		       struct tfc__zygote_info *ret_info)
-{
-	for (const struct tfc__link *link = zygotes->list.next; link != &zygotes->list;
-	     link = link->next) {
-		const struct zygote_entry *zygote = tfc__container_of(link, struct zygote_entry,
-								      link);
-		if (index--)
-			continue;
-		*ret_info = (struct tfc__zygote_info){
-			.pid = tfc_process_pid(zygote->process),
-			.is_ready = tfc__process_is_ready(zygote->process),
-			.modules = zygote->modules,
-			.failure = *zygote->failure ? zygote->failure : NULL,
-		};
-		return true;
-	}
-	return false;
 }

@@ -51,16 +51,6 @@ const tfc_process *tfc__zygotes_get(struct tfc__zygotes *zygotes,
 /* The user ends. Its zygotes stay, for the next one that wants them. */
 void tfc__zygotes_leave(struct tfc__zygotes *zygotes, const void *user);
 
-/* A zygote as `describe` shows it; valid until the next dispatch. */
-struct tfc__zygote_info {
-	pid_t pid; /* 0: not started yet, or failed */
-	bool is_ready;
-	const char *modules;
-	const char *failure; /* or NULL */
-};
-bool tfc__zygotes_info(const struct tfc__zygotes *zygotes, uint32_t index,
-		       struct tfc__zygote_info *ret_info);
-
 /*
  * key.c: whether the arguments are those of a Python program that a zygote can run; else the reason
  * in ret_text. And the text that is the same for all attempts that one zygote serves, which the

@@ -51,6 +51,7 @@ void proc_run_begin(struct proc_run *run)
 	tfc_error error = TFC_ERROR_INIT;
 	run->fds = folder_count_fds();
 	run->zygote = NULL;
+	run->is_zygote_ready = false;
 	assert_int_equal(proc_ctx_new(&run->ctx), 0);
 	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-proc-", "test", &error,
 					       &run->dir),
@@ -71,6 +72,7 @@ void proc_run_begin_with(struct proc_run *run, const char *name, const char *gua
 	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
 	run->fds = folder_count_fds();
 	run->zygote = NULL;
+	run->is_zygote_ready = false;
 	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-proc-", "test", &error,
 					       &run->dir),
 			 0);
@@ -128,10 +130,12 @@ static void receive(void *user, const tfc_process_event *event)
 static void on_zygote(void *user, const tfc_process_event *event)
 {
 	struct proc_run *run = user;
+	run->is_zygote_ready |= event->kind == TFC__PROCESS_READY;
 	if (event->kind != TFC_PROCESS_EXITED)
 		return;
 	tfc_process_close(run->zygote);
 	run->zygote = NULL;
+	run->is_zygote_ready = false;
 }
 
 void proc_start_zygote(struct proc_run *run)

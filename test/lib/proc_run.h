@@ -11,8 +11,9 @@
 
 struct proc_run {
 	tfc_ctx *ctx;
-	char *dir;           /* for logs and marks; removed at the end */
-	int fds;             /* open before */
+	char *dir; /* for logs and marks; removed at the end */
+	int fds;   /* open before */
+	bool is_zygote_ready;
 	tfc_process *zygote; /* with TFC_TEST_WARM: the tasks are forked from it; else NULL */
 };
 

@@ -53,7 +53,7 @@ static int count_fds(pid_t pid)
 static void await_zygote(struct proc_run *run)
 {
 	proc_start_zygote(run);
-	for (uint64_t until = tfc__now() + 30 * TFC__SECOND; !tfc__process_is_ready(run->zygote);) {
+	for (uint64_t until = tfc__now() + 30 * TFC__SECOND; !run->is_zygote_ready;) {
 		assert_true(tfc__now() < until);
 		assert_true(tfc_ctx_run(run->ctx, 100) >= 0);
 	}

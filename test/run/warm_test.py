@@ -1,9 +1,9 @@
 """Warm starts: attempts that are forked from a process that has imported modules, and what they see."""
 import os
 import pathlib
-import signal
 import sys
 
+import clients_test
 import harness
 
 MODULE = "xml.dom.minidom"  # nothing imports it unasked
@@ -19,6 +19,22 @@ def double(x): return 2 * x
 
 def stat(name):
     return dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)[name].strip()
+
+class NodeWarmTest(clients_test.ClientsTest):
+    def node(self, name, *args):
+        return super().node(name, "--verbose", *args)
+
+    def test_jobs_share_a_process_which_is_logged_with_its_memory(self):
+        for _ in range(2):
+            run = self.ask("start", "--framework", "none", "--warm", MODULE, "--", sys.executable, "-c",
+                           f"import sys; print({MODULE!r} in sys.modules)")
+            self.assertEqual((run.lines()[1:], run.status), (["[worker/0] True"], 0))
+        node = self.nodes["a"]
+        node.await_output("tasks are forked from it", "err")
+        told = [line for line in node.errors() if "has imported" in line]
+        self.assertEqual(len(told), 1, told)
+        self.assertRegex(told[0], rf"process \d+ has imported {MODULE} and uses \d+(\.\d+)? MiB; tasks are forked from it$")
+
 
 if __name__ == "__main__":
     main = sys.modules["__main__"]
@@ -172,6 +188,22 @@ class WarmTest(harness.RunTest):
         run = self.run_python("main.py", options=["--bundle", str(bundle), "--worker", "2"], cwd="/")
         self.assertEqual(sorted(run.lines()), sorted(f"[worker/{i}] {text}" for i in (0, 1) for text in ("own", "True True")))
         self.assertEqual([line for line in run.errors() if "cold" in line], [])
+
+
+class NodeWarmTest(clients_test.ClientsTest):
+    def node(self, name, *args):
+        return super().node(name, "--verbose", *args)
+
+    def test_jobs_share_a_process_which_is_logged_with_its_memory(self):
+        for _ in range(2):
+            run = self.ask("start", "--framework", "none", "--warm", MODULE, "--", sys.executable, "-c",
+                           f"import sys; print({MODULE!r} in sys.modules)")
+            self.assertEqual((run.lines()[1:], run.status), (["[worker/0] True"], 0))
+        node = self.nodes["a"]
+        node.await_output("tasks are forked from it", "err")
+        told = [line for line in node.errors() if "has imported" in line]
+        self.assertEqual(len(told), 1, told)
+        self.assertRegex(told[0], rf"process \d+ has imported {MODULE} and uses \d+(\.\d+)? MiB; tasks are forked from it$")
 
 
 if __name__ == "__main__":

@@ -224,6 +224,21 @@ static void a_slot_is_free_once_its_shim_is_reaped(void **state)
 	assert_int_equal(world->core.task_count, 3);
 }
 
+/* A task that is to be forked may be stopped while it waits for that. */
+static void a_stop_before_a_failed_start_is_forgotten(void **state)
+{
+	struct world *world = *state;
+	uint32_t slot = spawn(world, 6, 0);
+	stop(world, 6, world->now + S);
+	step(world, (struct guard_event){.kind = GUARD_SPAWN_FAILED, .slot = slot, .error = ESRCH});
+	assert_done(world, "stop 0 at 11; exited 6: 4, 3, pid 0, silent 0; ");
+	assert_int_equal(world->core.task_count, 0);
+	assert_int_equal(run_task(world, 7, 0), slot);
+	world->now += 100 * S;
+	step(world, (struct guard_event){.kind = GUARD_TIMER});
+	assert_done(world, "");
+}
+
 /* ---- stopping */
 
 static void a_stop_is_the_shims_and_is_forced_when_it_does_not_obey(void **state)
@@ -472,6 +487,7 @@ int main(void)
 		TEST(what_a_shim_reports_is_passed_on_with_the_hosts_id),
 		TEST(what_cannot_be_started_is_reported),
 		TEST(a_slot_is_free_once_its_shim_is_reaped),
+		TEST(a_stop_before_a_failed_start_is_forgotten),
 		TEST(a_stop_is_the_shims_and_is_forced_when_it_does_not_obey),
 		TEST(what_has_ended_is_not_forced),
 		TEST(a_second_stop_only_shortens),
