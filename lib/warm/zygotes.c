@@ -24,6 +24,7 @@ struct zygote_entry {
 	char log_name[24];
 	void **users;
 	size_t user_count;
+	bool is_ready;
 	char failure[TEXT_SIZE];
 };
 
@@ -95,7 +96,12 @@ static void zygote_describe_end(struct zygote_entry *zygote, const tfc_process_e
 	if (tfc__log_tail(tfc__private_dir_path(zygote->zygotes->options.dir), zygote->log_name, 0,
 			  0, 1, &lines) >= 0)
 		line = lines[0];
-	if (event->reason == TFC_EXIT_NOT_STARTED)
+	if (event->reason == TFC_EXIT_SIGNAL)
+		snprintf(zygote->failure, TEXT_SIZE,
+			 "the process was killed by signal %d before it had imported %.200s; an "
+			 "import may take 120 s",
+			 event->status, zygote->modules);
+	else if (event->reason == TFC_EXIT_NOT_STARTED)
 		snprintf(zygote->failure, TEXT_SIZE, "%s", event->text);
 	else if (line && *line)
 		snprintf(zygote->failure, TEXT_SIZE, "%s", line);
@@ -107,18 +113,21 @@ static void zygote_describe_end(struct zygote_entry *zygote, const tfc_process_e
 }
 
 /*
- * One that ends by itself would end so again, and stays in the list as failed. One that was killed
- * is replaced when it is wanted.
+ * One that ends by itself, or takes too long to import, would do so again, and stays in the list as
+ * failed. One that was killed later is replaced when it is wanted.
  */
 static void zygote_on_event(void *user, const tfc_process_event *event)
 {
 	struct zygote_entry *zygote = user;
 	struct tfc__zygotes *zygotes = zygote->zygotes;
-	if (event->kind == TFC__PROCESS_READY)
+	if (event->kind == TFC__PROCESS_READY) {
+		zygote->is_ready = true;
 		zygote_log_ready(zygote);
+	}
 	if (event->kind != TFC_PROCESS_EXITED)
 		return;
-	if (event->reason != TFC_EXIT_CODE && event->reason != TFC_EXIT_NOT_STARTED) {
+	bool is_killed = event->reason == TFC_EXIT_SIGNAL && zygote->is_ready;
+	if (is_killed || event->reason == TFC_EXIT_LOST) {
 		zygote_free(zygote);
 		return;
 	}

@@ -134,12 +134,14 @@ class WarmTest(harness.RunTest):
         self.write("with_thread.py", "import threading, time\n"
                    "threading.Thread(target=time.sleep, args=(1000,), daemon=True, name='t').start()")
         self.write("with_file.py", "file = open(__file__)")
+        self.write("suicidal.py", "import os; os.kill(os.getpid(), 9)")
         self.write("broken.py", "raise RuntimeError('on purpose')")
         path = ["--env", f"PYTHONPATH={self.dir}"]
         cases = [
             ("absent_module", [], "cannot import absent_module: ModuleNotFoundError: No module named 'absent_module'"),
             ("broken", path, "cannot import broken: RuntimeError: on purpose"),
             ("with_thread", path, "the modules have 1 threads running, which a fork does not copy: "),
+            ("suicidal", path, "the process was killed by signal 9 before it had imported suicidal; an import may take 120 s"),
             ("with_file", path, f"the modules have opened {self.dir}/with_file.py, which attempts cannot share"),
         ]
         for module, options, reason in cases:
