@@ -80,6 +80,7 @@ static const struct option table[] = {
 	{"slots", "N", "number of tasks at one time (no limit)", set_value},
 	{"memory", "BYTES", "memory for tasks that reserve some, such as 64G (no limit)",
 	 set_value},
+	{"zygotes", "N", "processes that warm tasks are forked from (2)", set_value},
 	{"gpus", "LIST",
 	 "the GPUs for tasks: 0,1,...; auto (all that the driver lists) or none (default: as the "
 	 "members file says)",

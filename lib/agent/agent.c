@@ -168,7 +168,7 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 	    (code = tfc__incarnation_begin(agent, error)) < 0 ||
 	    (code = open_bundles(agent, options->bundle_dir, error)) < 0 ||
 	    (code = tfc__gpus_open(agent, options, error)) < 0 ||
-	    (code = tfc__warm_open(agent, error)) < 0)
+	    (code = tfc__warm_open(agent, options, error)) < 0)
 		goto fail;
 	tfc__remote_job_logs_load(agent);
 	tfc__stale_dirs_remove(agent);

@@ -53,6 +53,7 @@ struct tfc__agent_options {
 	const char *state_dir;  /* the node's, private to its user; NULL: none */
 	const char *bundle_dir; /* cache of archives; NULL: a private one */
 	uint32_t slots;         /* tasks that it holds at once; 0: no limit */
+	uint32_t zygotes;       /* processes that tasks are forked from; 0: TFC__ZYGOTES */
 	uint64_t memory; /* limit for the sum of their memory limits, in bytes; 0: no limit */
 	/*
 	 * GPUs: "none", "auto", or their names, "0,1"; NULL: 0 to gpu_count - 1. With "auto" they

@@ -244,6 +244,7 @@ int tfc__agent_plan_job(struct tfc__agent *agent, const struct tfc__agent_job_in
 void tfc__agent_job_end(struct tfc__agent_job *job)
 {
 	tfc__log_dir_complete(&job->logs);
+	tfc__zygotes_leave(job->agent->zygotes, job);
 	tfc__agent_bundle_end(job);
 }
 

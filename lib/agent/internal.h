@@ -246,7 +246,8 @@ void tfc__feed_add_environ(const struct agent_task *task, struct tfc__strv *env)
 
 /* The process that the attempt is to be forked from; NULL: none. */
 const tfc_process *tfc__warm_zygote(struct agent_task *task, const tfc_process_options *options);
-int tfc__warm_open(struct tfc__agent *agent, tfc_error *error);
+int tfc__warm_open(struct tfc__agent *agent, const struct tfc__agent_options *options,
+		   tfc_error *error);
 
 /* ---- orders (task.h describes them) */
 

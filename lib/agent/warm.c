@@ -27,12 +27,14 @@ static void warm_on_failure(void *user, const char *text)
 		warm_report_cold(job->warm_task, text);
 }
 
-int tfc__warm_open(struct tfc__agent *agent, tfc_error *error)
+int tfc__warm_open(struct tfc__agent *agent, const struct tfc__agent_options *options,
+		   tfc_error *error)
 {
-	const struct tfc__zygotes_options options = {.ctx = agent->ctx,
-						     .dir = agent->private_dir,
-						     .fn = warm_on_failure};
-	return tfc__zygotes_open(&options, error, &agent->zygotes);
+	const struct tfc__zygotes_options own = {.ctx = agent->ctx,
+						 .dir = agent->private_dir,
+						 .max = options->zygotes,
+						 .fn = warm_on_failure};
+	return tfc__zygotes_open(&own, error, &agent->zygotes);
 }
 
 const tfc_process *tfc__warm_zygote(struct agent_task *task, const tfc_process_options *options)

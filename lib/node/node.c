@@ -32,8 +32,8 @@ int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_
 	tfc_error *error = tfc__ctx_error(ctx);
 	if (!ret_node)
 		return tfc__fail(error, TFC_EINVAL, "node", 0, "ret_node is NULL");
-	code = tfc__options_copy(&known, sizeof(known), options, "node", "tfc_node_options", 0,
-				 error);
+	code = tfc__options_copy(&known, sizeof(known), options, "node", "tfc_node_options",
+				 offsetof(tfc_node_options, reserved), error);
 	if (code < 0)
 		return code;
 	tfc_node *node = calloc(1, sizeof(*node));

@@ -130,6 +130,7 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 		.state_dir = options->state_dir,
 		.slots = self->slots,
 		.memory = self->memory_bytes,
+		.zygotes = options->zygotes,
 		.gpus = options->gpus,
 		.gpu_count = self->gpus,
 		.gpus_fn = on_gpus,

@@ -31,6 +31,7 @@ static const struct tfc__option_key node_keys[] = {
 	NODE("ports", PORTS, port_first),
 	NODE("slots", COUNT, slots),
 	NODE("memory", BYTES, memory_bytes),
+	NODE("zygotes", COUNT, zygotes),
 	NODE("gpus", TEXT, gpus),
 	NODE("label", TEXTS, labels),
 	NODE("submit-user", TEXT, submit_user),

@@ -255,9 +255,10 @@ static struct zygote_entry *zygotes_make(struct tfc__zygotes *zygotes,
 {
 	if (!zygotes_make_room(zygotes)) {
 		snprintf(text, TEXT_SIZE,
-			 "the node has %u zygotes, which other jobs use; jobs with the same "
+			 "all %u of the node's zygotes are in use by jobs; jobs with the same "
 			 "modules, "
-			 "interpreter and variables share one",
+			 "interpreter and variables share one, and the node's option zygotes sets "
+			 "their number",
 			 zygotes->count);
 		free(key);
 		return NULL;

@@ -20,22 +20,6 @@ def double(x): return 2 * x
 def stat(name):
     return dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)[name].strip()
 
-class NodeWarmTest(clients_test.ClientsTest):
-    def node(self, name, *args):
-        return super().node(name, "--verbose", *args)
-
-    def test_jobs_share_a_process_which_is_logged_with_its_memory(self):
-        for _ in range(2):
-            run = self.ask("start", "--framework", "none", "--warm", MODULE, "--", sys.executable, "-c",
-                           f"import sys; print({MODULE!r} in sys.modules)")
-            self.assertEqual((run.lines()[1:], run.status), (["[worker/0] True"], 0))
-        node = self.nodes["a"]
-        node.await_output("tasks are forked from it", "err")
-        told = [line for line in node.errors() if "has imported" in line]
-        self.assertEqual(len(told), 1, told)
-        self.assertRegex(told[0], rf"process \d+ has imported {MODULE} and uses \d+(\.\d+)? MiB; tasks are forked from it$")
-
-
 if __name__ == "__main__":
     main = sys.modules["__main__"]
     print("main", __name__, __file__, main.__spec__, type(main.__loader__).__name__, main.__builtins__.__name__)
@@ -180,7 +164,7 @@ class WarmTest(harness.RunTest):
         self.assertIn("[worker/0] 0 True", run.lines())
         told = [line for line in run.errors() if "starts cold" in line]
         self.assertEqual(len(told), 1, run.err)
-        self.assertIn("the node has 2 zygotes, which other jobs use", told[0])
+        self.assertIn("all 2 of the node's zygotes are in use by jobs", told[0])
 
     def test_a_bundle_is_each_attempts_own(self):
         bundle = pathlib.Path(self.dir, "bundle")
@@ -194,7 +178,20 @@ class WarmTest(harness.RunTest):
 
 class NodeWarmTest(clients_test.ClientsTest):
     def node(self, name, *args):
-        return super().node(name, "--verbose", *args)
+        return super().node(name, "--verbose", "--zygotes", "1", *args)
+
+    def test_their_number_is_an_option_and_one_that_no_job_uses_makes_room(self):
+        def told(module, *roles):
+            job = self.job_file(framework="none", argv=[sys.executable, "-c", "pass"], warm=[module], success="all_workers",
+                                roles={name: {"env": {"OMP_NUM_THREADS": name}, "sidecar": name != "worker"}
+                                       for name in roles})
+            run = self.ask("start", "--job", job)
+            self.assertEqual(run.status, 0, run.err)
+            return [line.partition("no effect: ")[2].partition(";")[0] for line in run.errors() if "starts cold" in line]
+
+        self.assertEqual(told(MODULE, "worker"), [])
+        self.assertEqual(told(MODULE, "worker", "other"), ["all 1 of the node's zygotes are in use by jobs"])
+        self.assertEqual(told("colorsys", "worker"), [])  # the job before has ended
 
     def test_jobs_share_a_process_which_is_logged_with_its_memory(self):
         for _ in range(2):

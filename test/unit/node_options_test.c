@@ -16,7 +16,8 @@
 static const char all_of_node[] =
 	"{\"name\":\"a\",\"listen\":[\"tcp://h:1\",\"unix:/s\"],\"advertise\":\"h\",\n"
 	"\"members\":\"m.json\",\"key\":\"k\",\"state\":\"/state\",\"store\":\"local\",\n"
-	"\"ports\":\"20-30\",\"slots\":4,\"memory\":\"8G\",\"gpus\":\"0,1\",\"label\":\"x=1\",\n"
+	"\"ports\":\"20-30\",\"slots\":4,\"zygotes\":3,\"memory\":\"8G\",\"gpus\":\"0,1\","
+	"\"label\":\"x=1\",\n"
 	"\"submit-user\":\"u\",\"base-env\":\"node\",\"pass-env\":[\"A\",\"B*\"],\n"
 	"\"python\":\"/p\",\"group\":[\"root\",4711],\"client-connections\":1,\n"
 	"\"key-connections\":2,\"client-requests\":3,\"key-requests\":4,\n"
@@ -45,6 +46,7 @@ static void every_key_of_a_node_sets_its_field(void **state)
 	assert_int_equal(o.port_first, 20);
 	assert_int_equal(o.port_last, 30);
 	assert_int_equal(o.slots, 4);
+	assert_int_equal(o.zygotes, 3);
 	assert_int_equal(o.memory_bytes, UINT64_C(8) << 30);
 	assert_string_equal(o.gpus, "0,1");
 	assert_string_equal(o.labels[0], "x=1");
