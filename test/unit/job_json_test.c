@@ -118,7 +118,7 @@ static const char everything[] =
 	"\"deadline_s\":4,"
 	"\"topology\":\"partial\","
 	"\"stall_s\":5,\"on_stall\":\"stacks\",\"reports\":true,"
-	"\"isolation\":\"pidns\","
+	"\"isolation\":\"pidns\",\"warm\":[\"tensorflow\",\"sklearn\"],"
 	"\"placement\":{\"policy\":\"upstream\",\"labels\":{\"zone\":\"1\"},\"upstream\":\"grid\","
 	"\"on_upstream_change\":\"restart\"},"
 	"\"roles\":{\"chief\":{\"memory_limit\":false},\"ps\":{\"server\":true},"
@@ -230,6 +230,7 @@ static void the_form_is_stable_and_shows_all_defaults(void **state)
 		"  \"on_stall\": \"report\",\n"
 		"  \"reports\": false,\n"
 		"  \"isolation\": \"auto\",\n"
+		"  \"warm\": [],\n"
 		"  \"placement\": {\"policy\": \"spread\", \"labels\": {}, "
 		"\"upstream\": null, \"on_upstream_change\": \"ignore\"}\n"
 		"}\n";
@@ -303,6 +304,7 @@ static void every_value_has_one_form(void **state)
 		"  \"on_stall\": \"stacks\",\n"
 		"  \"reports\": true,\n"
 		"  \"isolation\": \"pidns\",\n"
+		"  \"warm\": [\"tensorflow\", \"sklearn\"],\n"
 		"  \"placement\": {\"policy\": \"upstream\", \"labels\": {\"zone\": \"1\"}, "
 		"\"upstream\": \"grid\", \"on_upstream_change\": \"restart\"}\n"
 		"}\n",
