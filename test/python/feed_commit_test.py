@@ -13,6 +13,7 @@ import threading
 import time
 import types
 import unittest
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -166,11 +167,12 @@ class PositionFilesTest(unittest.TestCase):
     def checkpoints(self, index, positions, job="b"):
         import tensorflow as tf
         from tfcluster import checkpoints
-        context = types.SimpleNamespace(
+        context: Any = types.SimpleNamespace(
             cluster_spec={"worker": ["a:1", "b:1", "c:1"]}, world_size=3, rank=index, is_chief=index == 0, job=job,
             name=f"worker/{index}", generation=1, progress=lambda: None)
         saver = checkpoints.Checkpoints(context, self.directory, 5, {"x": tf.Variable(0)})
-        saver.add_feed("train", TrainedFeed(positions))
+        feed: Any = TrainedFeed(positions)
+        saver.add_feed("train", feed)
         return saver
 
     def committed(self, saver):
