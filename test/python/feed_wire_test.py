@@ -110,7 +110,7 @@ class PositionTest(unittest.TestCase):
             self.assertEqual(job.result(PATIENCE), [[BATCH, 0, 0], [FINISH, 0, 10]])
 
     def test_a_producer_that_begins_again_with_other_rows(self):
-        for rows, message in ((10, "more rows are put than the 8 that worker/0 has of it; a producer that begins again must"),
+        for rows, message in ((10, "more rows are put than the 8 that worker/0 has of it; a producer that begins again"),
                               (6, "partition 0 has 6 rows, but worker/0 has 8 of it; a producer that begins again must")):
             with self.subTest(rows), tfc.run(consume_with([(0, 8, 0, True)]), **JOB) as job, \
                     self.assertRaisesRegex(tfc.Error, message), job.feed("train") as feed:
