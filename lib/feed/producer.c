@@ -19,8 +19,9 @@ bool tfc__feed_producer_report(tfc_feed_producer *producer, tfc_feed_event *even
 	event->size = sizeof(*event);
 	event->error = event->error ? event->error : &none;
 	event->task = event->task ? event->task : "";
-	if (!producer->fn)
+	if (!producer->fn || producer->is_end_reported)
 		return true;
+	producer->is_end_reported = event->kind == TFC_FEED_EVENT_END;
 	producer->is_closed = &is_closed;
 	producer->fn(producer->user, event);
 	if (is_closed)
