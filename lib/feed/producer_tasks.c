@@ -152,6 +152,17 @@ static bool task_is_unreached(struct feed_task *task, uint64_t limit)
 	return now - task->unreached_since >= limit;
 }
 
+/* Whether the node of the task has answered here before, for this task or for another one. */
+static bool node_was_reached(const struct feed_task *task)
+{
+	TFC__LIST_EACH (link, &task->producer->tasks) {
+		const struct feed_task *other = tfc__container_of(link, struct feed_task, link);
+		if (other->was_reached && !strcmp(other->node, task->node))
+			return true;
+	}
+	return false;
+}
+
 /* Nobody knows the node: it has just ended, and its job's events will say so; or it is on another
  * machine, and there is no way to it. */
 static void task_unreached(struct feed_task *task, const tfc_error *why)
@@ -163,7 +174,7 @@ static void task_unreached(struct feed_task *task, const tfc_error *why)
 	}
 	if (why->code == TFC_EMFILE)
 		error = *why;
-	else if (task->was_reached)
+	else if (node_was_reached(task))
 		tfc__fail(&error, TFC_ELOST, "feed", 0,
 			  "cannot feed %s of job %s: its node \"%s\" has ended", task->name,
 			  task->producer->job, task->node);
@@ -239,7 +250,7 @@ static void task_dial(struct feed_task *task)
 	int code = tfc__feed_socket_dial(address, &error, &fd);
 	if (code == TFC_EACCES)
 		tfc__feed_producer_fail(producer, &error);
-	else if (code == TFC_EUNREACH && !task->was_reached)
+	else if (code == TFC_EUNREACH && !node_was_reached(task))
 		task_dial_remote(task);
 	else if (code < 0)
 		task_unreached(task, &error);

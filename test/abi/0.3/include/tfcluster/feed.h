@@ -121,9 +121,10 @@ TFC_API int tfc_feed_column_init(tfc_feed_column *column, uint32_t size);
 /* ---- batches that were received */
 
 /*
- * Consecutive rows of one partition. Its memory, which is read-only, is shared with the sender,
- * whose window it occupies until the last reference is released. It may outlive the consumer, the
- * producer and the context.
+ * Consecutive rows of one partition, or the end of a partition: a batch without rows and columns,
+ * for which tfc_feed_batch_is_last returns 1. The memory, which is read-only, is shared with the
+ * sender, whose window it occupies until the last reference is released. A batch may outlive the
+ * consumer, the producer and the context.
  */
 typedef struct tfc_feed_batch tfc_feed_batch;
 
@@ -131,9 +132,11 @@ typedef struct tfc_feed_batch tfc_feed_batch;
 TFC_API uint64_t tfc_feed_batch_rows(const tfc_feed_batch *batch);
 /** The partition of the rows. Thread: any. Errors: none. */
 TFC_API uint64_t tfc_feed_batch_partition(const tfc_feed_batch *batch);
-/** The offset of the first row in its partition. Thread: any. Errors: none. */
+/** The offset of the first row in its partition; of the end of a partition, the number of its rows.
+ * Thread: any. Errors: none. */
 TFC_API uint64_t tfc_feed_batch_offset(const tfc_feed_batch *batch);
-/** 1 if the last row is the last one of its partition, else 0. Thread: any. Errors: none. */
+/** 1 of the end of a partition, which comes after its last row, else 0. Thread: any. Errors: none.
+ */
 TFC_API int tfc_feed_batch_is_last(const tfc_feed_batch *batch);
 /** The bytes that the batch occupies of its sender's window. Thread: any. Errors: none. */
 TFC_API uint64_t tfc_feed_batch_bytes(const tfc_feed_batch *batch);
@@ -335,9 +338,10 @@ TFC_API int tfc_feed_consumer_open(tfc_ctx *ctx, const tfc_feed_consumer_options
 /**
  * The next batch. Returns 1 and *ret_batch, which the caller owns and ends with
  * tfc_feed_batch_release; 0 at the end of the queue, when all producers have ended. If this task
- * got no row, but others did, a batch of no rows comes before the end: its columns are those of the
- * queue, and it belongs to no partition. Thread: the context's. Errors: TFC_EAGAIN (none now; the
- * event READY follows), the code of the END event, TFC_EFORK.
+ * got no row, but others did, a batch of no rows comes before the end: it has the columns of the
+ * queue, tfc_feed_batch_is_last returns 0, and it belongs to no partition, so that
+ * tfc_feed_consumer_done refuses it. Thread: the context's. Errors: TFC_EAGAIN (none now; the event
+ * READY follows), the code of the END event, TFC_EFORK.
  */
 TFC_API int tfc_feed_consumer_next(tfc_feed_consumer *consumer, tfc_feed_batch **ret_batch);
 
@@ -414,8 +418,15 @@ TFC_API int tfc_feed_consumer_granted(tfc_feed_consumer *consumer, uint64_t *ret
  */
 TFC_API int tfc_feed_consumer_terminate(tfc_feed_consumer *consumer);
 
-/** Closes the consumer at once. Batches stay valid. Legal inside a callback. NULL is a no-op.
- * Thread: the context's. */
+/**
+ * Returns 1 if all that was reported to the producers is on its way: it arrives even if this process
+ * ends. 0: some of it waits for room in the kernel; dispatch sends it. Thread: the context's.
+ * Errors: TFC_EFORK.
+ */
+TFC_API int tfc_feed_consumer_is_flushed(tfc_feed_consumer *consumer);
+
+/** Closes the consumer at once. Reports that are not flushed are lost. Batches stay valid. Legal inside a
+ * callback. NULL is a no-op. Thread: the context's. */
 TFC_API void tfc_feed_consumer_close(tfc_feed_consumer *consumer);
 
 #ifdef __cplusplus

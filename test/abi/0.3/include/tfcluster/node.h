@@ -135,13 +135,18 @@ typedef struct tfc_node_options {
 	/* "HOST:PORT" of nodes through which this one finds all others; a host name stands for all
 	 * of its addresses. They need not run yet. NULL: others find this node. */
 	const char *const *join;
+
+	/* Warm starts (doc/guide/restarts.md): at most so many processes that tasks are forked
+	 * from; 0: 2. */
+	uint32_t zygotes;
+	uint32_t reserved;
 } tfc_node_options;
 
 #define TFC_NODE_OPTIONS_INIT                                                                      \
 	{                                                                                          \
 		sizeof(tfc_node_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
 			0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-			0, 0                                                                       \
+			0, 0, 0, 0                                                                 \
 	}
 
 /** As tfc_ctx_options_init. */
