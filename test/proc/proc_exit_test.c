@@ -65,7 +65,8 @@ static void all_output_is_readable_before_the_end_is_reported(void **state)
 		size_t len;
 		char *output = proc_output(&run, name, &len);
 		assert_int_equal(len, 4 + 3 + 100000 + 3);
-		assert_memory_equal(output + len - 3, "end", 3);
+		/* "two" is in the other stream, and may come before or after it */
+		assert_non_null(memmem(output + len - 6, 6, "end", 3));
 		assert_int_equal(task.end.log_dropped, 0);
 		assert_true(task.end.log_end > 100010);
 		free(output);
