@@ -67,13 +67,49 @@ build_gcc() {
 		-Dframes_python="$TFC_FRAMES_PYTHON" -Dnoise_python="$TFC_NOISE_PYTHON" -Dwheel_python="$TFC_WHEEL_PYTHON"
 }
 
+build_clang() {
+	CC=clang CXX=clang++ tfc_build "$build/clang" "${strict[@]}"
+}
+
+build_asan() {
+	CC=clang CXX=clang++ tfc_build "$build/asan" -Db_sanitize=address,undefined -Db_lundef=false
+}
+
+build_tsan() {
+	CC=clang CXX=clang++ tfc_build "$build/tsan" -Db_sanitize=thread -Db_lundef=false
+}
+
+# The tests of gcc wait most of the time. The builds of the runs that follow compile meanwhile, at
+# the lowest priority; each run builds again what has failed, and shows it.
+compiling=
+compile_ahead() {
+	set -m
+	(
+		trap 'tfc_interrupt TERM' TERM
+		renice -n 19 -p "$BASHPID"
+		chrt --idle --pid 0 "$BASHPID"
+		for name in "$@"; do
+			case $name in clang | asan | tsan) "build_$name" ;; esac
+		done
+	) </dev/null >/dev/null 2>&1 &
+	compiling=$!
+	set +m
+}
+
+await_compiling() {
+	[ -z "$compiling" ] || wait "$compiling"
+	compiling=
+}
+
 run_gcc() {
 	build_gcc || return
+	compile_ahead "${runs[@]}"
 	run_tests gcc gcc --timeout-multiplier 2
+	await_compiling
 }
 
 run_clang() {
-	CC=clang CXX=clang++ tfc_build "$build/clang" "${strict[@]}" || return
+	build_clang || return
 	run_tests clang clang --suite unit
 }
 
@@ -89,7 +125,7 @@ find_reports() {
 }
 
 run_asan() {
-	CC=clang CXX=clang++ tfc_build "$build/asan" -Db_sanitize=address,undefined -Db_lundef=false || return
+	build_asan || return
 	rm -f "$build"/asan/meson-logs/helper.*
 	ASAN_OPTIONS=detect_leaks=1:abort_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 		run_tests asan asan "${sanitized[@]}" --suite proc --suite worlds --timeout-multiplier 5
@@ -99,9 +135,9 @@ run_asan() {
 # ThreadSanitizer of this age does not find room where the kernel spreads mappings widely.
 run_tsan() {
 	local under=()
-	CC=clang CXX=clang++ tfc_build "$build/tsan" -Db_sanitize=thread -Db_lundef=false || return
+	build_tsan || return
 	setarch -R true 2>/dev/null && under=(setarch -R)
-	local -x TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+	local -x TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 TFC_TEST_SEEDS=300
 	run_tests tsan tsan "${sanitized[@]}" --timeout-multiplier 10
 	run_tests tsan tsan-proc "${threaded[@]}" --timeout-multiplier 10
 }
@@ -121,8 +157,9 @@ mkdir -p "$TFC_LOGS" && tfc_make_temp_dir TMPDIR "${TMPDIR:-/tmp}" || exit
 # tests with many small files keep them in memory
 [ ! -w /dev/shm ] || tfc_make_temp_dir TFC_TEST_SHM /dev/shm || exit
 if prepare; then
-	[ $# -gt 0 ] || set -- gcc clang asan tsan valgrind
-	for name in "$@"; do
+	runs=("$@")
+	[ $# -gt 0 ] || runs=(gcc clang asan tsan valgrind)
+	for name in "${runs[@]}"; do
 		case $name in
 		gcc | clang | asan | tsan | valgrind) "run_$name" || break_run "$name: not built" ;;
 		*) break_run "$name: there is no such run" ;;
