@@ -419,14 +419,14 @@ TFC_API int tfc_feed_consumer_granted(tfc_feed_consumer *consumer, uint64_t *ret
 TFC_API int tfc_feed_consumer_terminate(tfc_feed_consumer *consumer);
 
 /**
- * Returns 1 if all that was reported to the producers is on its way: it arrives even if this process
- * ends. 0: some of it waits for room in the kernel; dispatch sends it. Thread: the context's.
- * Errors: TFC_EFORK.
+ * Returns 1 if all that was reported to the producers is on its way: it arrives even if this
+ * process ends. 0: some of it waits for room in the kernel; dispatch sends it. Thread: the
+ * context's. Errors: TFC_EFORK.
  */
 TFC_API int tfc_feed_consumer_is_flushed(tfc_feed_consumer *consumer);
 
-/** Closes the consumer at once. Reports that are not flushed are lost. Batches stay valid. Legal inside a
- * callback. NULL is a no-op. Thread: the context's. */
+/** Closes the consumer at once. Reports that are not flushed are lost. Batches stay valid. Legal
+ * inside a callback. NULL is a no-op. Thread: the context's. */
 TFC_API void tfc_feed_consumer_close(tfc_feed_consumer *consumer);
 
 #ifdef __cplusplus

@@ -94,9 +94,9 @@ struct tfc_feed_producer {
 	struct tfc__feed_table partitions; /* not done */
 	bool is_ending;                    /* tfc_feed_producer_end */
 	bool is_terminated;
-	bool is_over;    /* END was reported, or is about to be */
+	bool is_over;         /* END was reported, or is about to be */
 	bool is_end_reported; /* the host gets no event after END */
-	bool *is_closed; /* while the host's function runs: set by close */
+	bool *is_closed;      /* while the host's function runs: set by close */
 	bool wants_ready;
 	tfc_error failure;
 	struct tfc__work notify;    /* READY and END */

@@ -366,9 +366,10 @@ static void a_consumer_without_descriptors_has_an_error(void **state)
 	RUN_UNTIL(consumer.code == TFC_EMFILE);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_int_equal(tfc_feed_consumer_next(consumer.feed, &batch), TFC_EMFILE);
-	assert_string_equal(tfc_ctx_error(queue_ctx)->text,
-			    "cannot read queue \"train\" of worker/0: cannot receive shared memory: "
-			    "Too many open files");
+	assert_string_equal(
+		tfc_ctx_error(queue_ctx)->text,
+		"cannot read queue \"train\" of worker/0: cannot receive shared memory: "
+		"Too many open files");
 	tfc_feed_consumer_close(consumer.feed);
 	queue_producer_close(&producer);
 }
