@@ -255,13 +255,13 @@ TFC_API int tfc_feed_producer_open(tfc_gateway *gateway, const char *job,
  * `begin` on. Copies as many rows as there is room for and sets *ret_rows to their number. The
  * offset of row `begin` in its partition is `offset`, which must be the number of rows that were
  * put before. All partitions of a feed have the same schema. `schema` and `array` stay the
- * caller's. Returns 0 when at least one row was put, and when none is left. Thread: the context's.
- * Errors: TFC_EAGAIN (no room; the event READY follows), TFC_EINVAL (the schema is not that of
- * earlier rows, a column does not fit it, or the offset is another one; the text names the column),
- * TFC_ENOTSUP (a type), TFC_ETOOBIG (a row is larger than the window), TFC_ESTATE (after
- * tfc_feed_producer_finish of the partition, tfc_feed_producer_end, or the event END; a checkpoint
- * has rows of the partition that this producer has not put, see is_replayable), TFC_ENOMEM,
- * TFC_ENOSPC (no memory for the window), TFC_EFORK.
+ * caller's. Returns 0 if at least one row was put, or if there is no row from `begin` on. Thread:
+ * the context's. Errors: TFC_EAGAIN (no room; the event READY follows), TFC_EINVAL (the schema is
+ * not that of earlier rows, a column does not fit it, or the offset is another one; the text names
+ * the column), TFC_ENOTSUP (a type), TFC_ETOOBIG (a row is larger than the window), TFC_ESTATE
+ * (after tfc_feed_producer_finish of the partition, tfc_feed_producer_end, or the event END; a
+ * checkpoint has rows of the partition that this producer has not put, see is_replayable),
+ * TFC_ENOMEM, TFC_ENOSPC (no memory for the window), TFC_EFORK.
  */
 TFC_API int tfc_feed_producer_put(tfc_feed_producer *producer, uint64_t partition, uint64_t offset,
 				  const struct ArrowSchema *schema, const struct ArrowArray *array,
@@ -307,8 +307,8 @@ typedef struct tfc_feed_consumer_options {
 	const char *address;    /* TFC_FEED of the task's environment; copied */
 	const char *task;       /* TFC_TASK_TYPE, '/', TFC_TASK_INDEX; copied */
 	const char *queue;      /* as tfc_feed_producer_options.queue; copied */
-	uint64_t window_bytes;  /* no producer has more bytes in flight; 0: the producer's choice;
-				   of results: 0: 16 MiB */
+	uint64_t window_bytes;  /* at most so many bytes of rows in flight from each producer, and
+				   of results to it; 0: what the producer allows, and 16 MiB */
 	uint32_t rows_multiple; /* producers cut batches at multiples of this many rows where they
 				   can; 0: 1 */
 	/* 1: the steps of all tasks that are fed are granted together, see
@@ -341,7 +341,7 @@ TFC_API int tfc_feed_consumer_open(tfc_ctx *ctx, const tfc_feed_consumer_options
  * got no row, but others did, a batch of no rows comes before the end: it has the columns of the
  * queue, tfc_feed_batch_is_last returns 0, and it belongs to no partition, so that
  * tfc_feed_consumer_done refuses it. Thread: the context's. Errors: TFC_EAGAIN (none now; the event
- * READY follows), the code of the END event, TFC_EFORK.
+ * READY follows), TFC_EINVAL, the code of the END event, TFC_EFORK.
  */
 TFC_API int tfc_feed_consumer_next(tfc_feed_consumer *consumer, tfc_feed_batch **ret_batch);
 
@@ -404,10 +404,10 @@ TFC_API int tfc_feed_consumer_commit(tfc_feed_consumer *consumer,
 TFC_API int tfc_feed_consumer_report(tfc_feed_consumer *consumer, uint64_t steps, uint32_t is_end);
 
 /**
- * The number of steps that all tasks can take. *ret_padded_steps: those that a task can take which
- * has reported fewer steps and its end, with rows of weight zero in place of those that it lacks.
- * Returns 1 when no further steps will be granted, else 0; READY follows each change. Thread: the
- * context's. Errors: TFC_EINVAL, TFC_EFORK.
+ * The number of steps that all tasks can take. *ret_padded_steps is the number for a task that has
+ * reported its end: it takes the steps for which it has no rows with rows of weight zero. Returns 1
+ * when no further steps will be granted, else 0; READY follows each change. Thread: the context's.
+ * Errors: TFC_EINVAL, TFC_EFORK.
  */
 TFC_API int tfc_feed_consumer_granted(tfc_feed_consumer *consumer, uint64_t *ret_steps,
 				      uint64_t *ret_padded_steps);

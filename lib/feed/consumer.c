@@ -229,6 +229,8 @@ int tfc_feed_consumer_next(tfc_feed_consumer *consumer, tfc_feed_batch **ret_bat
 	int code = consumer_enter(consumer);
 	if (code < 0)
 		return code;
+	if (!ret_batch)
+		return tfc__ctx_fail(consumer->ctx, TFC_EINVAL, "feed", 0, "ret_batch is NULL");
 	if (tfc__list_is_empty(&consumer->ready))
 		tfc__feed_consumer_flow_stalled(consumer);
 	if (!tfc__list_is_empty(&consumer->ready)) {
@@ -329,6 +331,8 @@ int tfc_feed_consumer_commit(tfc_feed_consumer *consumer, const tfc_feed_positio
 	int code = consumer_enter(consumer);
 	if (code < 0)
 		return code;
+	if (count && !positions)
+		return tfc__ctx_fail(consumer->ctx, TFC_EINVAL, "feed", 0, "positions is NULL");
 	for (uint32_t i = 0; i < count && code == TFC_OK; i++)
 		code = tfc__feed_positions_add(&committed, &positions[i]);
 	if (code < 0) {
@@ -440,6 +444,9 @@ int tfc_feed_consumer_granted(tfc_feed_consumer *consumer, uint64_t *ret_steps,
 	int code = consumer_enter(consumer);
 	if (code < 0)
 		return code;
+	if (!ret_steps || !ret_padded_steps)
+		return tfc__ctx_fail(consumer->ctx, TFC_EINVAL, "feed", 0,
+				     "ret_steps or ret_padded_steps is NULL");
 	*ret_steps = consumer->granted;
 	*ret_padded_steps = consumer->granted_padded;
 	consumer->wants_ready = true;

@@ -126,8 +126,8 @@ int tfc__feed_source_terminate(struct feed_source *source)
 
 /*
  * Gives the source its name. A producer that comes back takes the place of its previous process.
- * Returns false if rows of that process have arrived after this one was told the positions: the
- * source is freed, and the producer connects again.
+ * Returns false if rows of that process have arrived after the positions were sent to this one:
+ * the source is freed, and the producer connects again.
  */
 static bool source_adopt(struct feed_source *source, const char *name)
 {

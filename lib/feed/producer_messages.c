@@ -1,6 +1,6 @@
 /*
- * What a producer hears from its consumers: what they have, what a checkpoint has, steps, results,
- * and that they are gone.
+ * What consumers report to a producer: what they have, what a checkpoint has, steps, results, and
+ * that they are gone.
  */
 #include "feed/producer.h"
 

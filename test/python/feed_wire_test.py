@@ -21,7 +21,7 @@ class Wire:
         import socket
         self.node = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.node.connect("\0" + os.environ["TFC_FEED"][1:])
-        self.send(self.node, k=REGISTER, version=1, task=ctx.name, attempt=ctx.attempt, queue="train")
+        self.write(self.node, k=REGISTER, version=1, task=ctx.name, attempt=ctx.attempt, queue="train")
 
     def accept(self):
         """The connection with the next producer."""
@@ -33,10 +33,10 @@ class Wire:
                 self.stream.setblocking(True)
                 return
 
-    def tell(self, **fields):
-        self.send(self.stream, **fields)
+    def send(self, **fields):
+        self.write(self.stream, **fields)
 
-    def hear(self):
+    def receive(self):
         """The next message: its kind and its fields."""
         data = self.stream.recv(1 << 17)
         if not data:
@@ -44,7 +44,7 @@ class Wire:
         fields, _ = self.unpack(data, 0)
         return fields
 
-    def send(self, socket, **fields):
+    def write(self, socket, **fields):
         packed = bytes([0xde, 0, len(fields)])
         for name, value in fields.items():
             packed += self.pack(name) + self.pack(value)
@@ -86,16 +86,16 @@ def consume_with(positions):
         wire = Wire(ctx)
         wire.accept()
         for partition, rows, done, is_whole in positions:
-            wire.tell(k=POSITION, p=partition, rows=rows, o=done, end=is_whole)
-        wire.tell(k=WELCOME, version=1, window=1 << 16, multiple=1)
+            wire.send(k=POSITION, p=partition, rows=rows, o=done, end=is_whole)
+        wire.send(k=WELCOME, version=1, window=1 << 16, multiple=1)
         heard = []
-        while (message := wire.hear())["k"] not in (0, END):
+        while (message := wire.receive())["k"] not in (0, END):
             if message["k"] in (BATCH, FINISH):
                 heard.append([message["k"], message.get("p", 0), message.get("rows", message.get("o", 0))])
             if message["k"] == FINISH:
-                wire.tell(k=DONE, p=message.get("p", 0), rows=message.get("rows", 0))
+                wire.send(k=DONE, p=message.get("p", 0), rows=message.get("rows", 0))
         while message["k"]:  # the producer leaves when all is done
-            message = wire.hear()
+            message = wire.receive()
         return heard
     return consume
 
@@ -126,13 +126,13 @@ class PositionTest(unittest.TestCase):
             if ctx.task_index:
                 while not os.path.exists(f"{directory}/go"):
                     time.sleep(0.01)
-                wire.tell(k=POSITION, p=0, rows=10, o=0, end=True)
-            wire.tell(k=WELCOME, version=1, window=1 << 16, multiple=1, in_step=True)
+                wire.send(k=POSITION, p=0, rows=10, o=0, end=True)
+            wire.send(k=WELCOME, version=1, window=1 << 16, multiple=1, in_step=True)
             open(f"{directory}/{ctx.task_index}", "w").close()
             if not ctx.task_index:
                 wire.stream.settimeout(1)
                 try:
-                    while (message := wire.hear())["k"] not in (BATCH, FINISH):
+                    while (message := wire.receive())["k"] not in (BATCH, FINISH):
                         pass
                 except TimeoutError:
                     message = {"k": 0}

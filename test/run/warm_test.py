@@ -132,9 +132,9 @@ class WarmTest(harness.RunTest):
             with self.subTest(module):
                 run = self.run_script("print('ran')", warm=module, options=["--worker", "3", *options])
                 self.assertEqual(sorted(run.lines()), [f"[worker/{i}] ran" for i in range(3)])
-                told = [line for line in run.errors() if "starts cold" in line]
-                self.assertEqual(len(told), 1, run.err)
-                self.assertIn(f'starts cold, "warm" has no effect: {reason}', told[0])
+                reports = [line for line in run.errors() if "starts cold" in line]
+                self.assertEqual(len(reports), 1, run.err)
+                self.assertIn(f'starts cold, "warm" has no effect: {reason}', reports[0])
                 self.assertEqual(run.status, 0)
 
     def test_refusals_without_a_try(self):
@@ -162,9 +162,9 @@ class WarmTest(harness.RunTest):
         run = self.run_local("--job", job)
         self.assertEqual(run.status, 0, run.err)
         self.assertIn("[worker/0] 0 True", run.lines())
-        told = [line for line in run.errors() if "starts cold" in line]
-        self.assertEqual(len(told), 1, run.err)
-        self.assertIn("all 2 of the node's zygotes are in use by jobs", told[0])
+        reports = [line for line in run.errors() if "starts cold" in line]
+        self.assertEqual(len(reports), 1, run.err)
+        self.assertIn("all 2 of the node's zygotes are in use by jobs", reports[0])
 
     def test_a_bundle_is_each_attempts_own(self):
         bundle = pathlib.Path(self.dir, "bundle")
@@ -181,7 +181,7 @@ class NodeWarmTest(clients_test.ClientsTest):
         return super().node(name, "--verbose", "--zygotes", "1", *args)
 
     def test_their_number_is_an_option_and_one_that_no_job_uses_makes_room(self):
-        def told(module, *roles):
+        def reports(module, *roles):
             job = self.job_file(framework="none", argv=[sys.executable, "-c", "pass"], warm=[module], success="all_workers",
                                 roles={name: {"env": {"OMP_NUM_THREADS": name}, "sidecar": name != "worker"}
                                        for name in roles})
@@ -189,9 +189,9 @@ class NodeWarmTest(clients_test.ClientsTest):
             self.assertEqual(run.status, 0, run.err)
             return [line.partition("no effect: ")[2].partition(";")[0] for line in run.errors() if "starts cold" in line]
 
-        self.assertEqual(told(MODULE, "worker"), [])
-        self.assertEqual(told(MODULE, "worker", "other"), ["all 1 of the node's zygotes are in use by jobs"])
-        self.assertEqual(told("colorsys", "worker"), [])  # the job before has ended
+        self.assertEqual(reports(MODULE, "worker"), [])
+        self.assertEqual(reports(MODULE, "worker", "other"), ["all 1 of the node's zygotes are in use by jobs"])
+        self.assertEqual(reports("colorsys", "worker"), [])  # the job before has ended
 
     def test_jobs_share_a_process_which_is_logged_with_its_memory(self):
         for _ in range(2):
@@ -200,9 +200,9 @@ class NodeWarmTest(clients_test.ClientsTest):
             self.assertEqual((run.lines()[1:], run.status), (["[worker/0] True"], 0))
         node = self.nodes["a"]
         node.await_output("tasks are forked from it", "err")
-        told = [line for line in node.errors() if "has imported" in line]
-        self.assertEqual(len(told), 1, told)
-        self.assertRegex(told[0], rf"process \d+ has imported {MODULE} and uses \d+(\.\d+)? MiB; tasks are forked from it$")
+        reports = [line for line in node.errors() if "has imported" in line]
+        self.assertEqual(len(reports), 1, reports)
+        self.assertRegex(reports[0], rf"process \d+ has imported {MODULE} and uses \d+(\.\d+)? MiB; tasks are forked from it$")
 
 
 if __name__ == "__main__":

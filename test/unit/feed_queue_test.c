@@ -158,7 +158,7 @@ static void a_producer_hears_what_a_checkpoint_has(void **state)
 	RUN_UNTIL(producer.commits == 2 && producer.committed[4] == 5);
 	assert_int_equal(producer.committed_rows, 29);
 	queue_producer_close(&producer);
-	/* one that comes back after the end of the queue hears it, too */
+	/* one that comes back after the end of the queue gets it, too */
 	queue_producer_open(&producer, "a", 1);
 	assert_int_equal(producer.committed_rows, 29);
 	assert_int_equal(producer.positions, 0);
@@ -166,7 +166,7 @@ static void a_producer_hears_what_a_checkpoint_has(void **state)
 	tfc_feed_consumer_close(consumer.feed);
 }
 
-static void wrong_positions_are_refused(void **state)
+static void wrong_arguments_are_refused(void **state)
 {
 	const tfc_feed_position wrong[][2] = {
 		{{2, 1, 8, 1, 0}, {1, 1, 8, 1, 0}},          /* not in order */
@@ -178,7 +178,12 @@ static void wrong_positions_are_refused(void **state)
 		{{1, 2, UINT64_MAX, 1, 0}, {3, 1, 8, 1, 0}}, /* more rows than can be counted */
 	};
 	struct queue_consumer consumer;
+	uint64_t steps;
 	queue_consumer_open(&consumer, 1, 0);
+	assert_int_equal(tfc_feed_consumer_commit(consumer.feed, NULL, 1), TFC_EINVAL);
+	assert_int_equal(tfc_feed_consumer_next(consumer.feed, NULL), TFC_EINVAL);
+	assert_int_equal(tfc_feed_consumer_granted(consumer.feed, &steps, NULL), TFC_EINVAL);
+	assert_int_equal(tfc_feed_consumer_granted(consumer.feed, NULL, &steps), TFC_EINVAL);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		assert_int_equal(tfc_feed_consumer_commit(consumer.feed, wrong[i], 2), TFC_EINVAL);
 	tfc_feed_consumer_close(consumer.feed);
@@ -543,7 +548,7 @@ int main(void)
 		TEST(a_producer_that_comes_back_too_soon_hears_all_positions),
 		TEST(a_later_attempt_goes_on_where_the_earlier_one_was),
 		TEST(a_producer_hears_what_a_checkpoint_has),
-		TEST(wrong_positions_are_refused),
+		TEST(wrong_arguments_are_refused),
 		TEST(bytes_in_flight_are_those_of_the_window),
 		TEST(a_row_that_needs_the_room_of_held_ones_gets_it),
 		TEST(releases_of_another_thread_wait_for_room_and_arrive),

@@ -20,7 +20,7 @@ from typing import Any
 from . import _task_context
 from ._columns import invalid
 from .errors import Error
-from .feed import Batch, Feed, _Builder, _check_present, _tf_type, _with_mask
+from .feed import Batch, Feed, _Builder, _check_present, _empty_values, _tf_type, _with_mask
 
 _Column = tuple[str, str, tuple[int, ...]]  # name, TensorFlow's name of the type, shape of a row
 
@@ -217,12 +217,9 @@ def _no_batch(columns: tuple[_Column, ...], state: int) -> list[Any]:
 @functools.lru_cache(maxsize=64)
 def _empty_batch(columns: tuple[_Column, ...], rows: int) -> list[Any]:
     """Rows that nothing is in; their mask is 0."""
-    import numpy as np
     import tensorflow as tf
 
-    types = [tf.as_dtype(kind).as_numpy_dtype for _, kind, _ in columns]
-    return [rows, *(np.full((rows, *shape), "" if kind == "string" else 0, kind_of)
-                    for (_, kind, shape), kind_of in zip(columns, types, strict=True))]
+    return [rows, *(_empty_values((rows, *shape), tf.as_dtype(kind)) for _, kind, shape in columns)]
 
 
 def _column(name: str, values: Any) -> _Column:

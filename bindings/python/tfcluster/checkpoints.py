@@ -45,7 +45,7 @@ class Checkpoints:
         self._can_save = context.rank is not None or context.is_chief
         self._scratch = None
         if self._can_save and not context.is_chief and not self._trains_alone:
-            self._scratch = _join(self.directory, f"scratch-{_file_name(context)}")
+            self._scratch = _join(self.directory, f"scratch-{_file_name(context.name)}")
         self._remove_scratch()  # a killed attempt may have left them
         self._remove_positions()
         self._feeds: dict[str, tuple[Feed, int]] = {}  # by queue, with the step at which each was opened
@@ -229,15 +229,15 @@ def _feed_state(tf: Any) -> Any:
 def _default_directory(alone: TaskContext | None) -> str:
     """For a task that trains alone beside others, a directory of its own."""
     directory = _bundle.settings().checkpoint_dir or os.path.join(os.environ.get("TFC_LOG_DIR", ""), "checkpoints")
-    return _join(directory, _file_name(alone)) if alone and alone.world_size > 1 else directory
+    return _join(directory, _file_name(alone.name)) if alone and alone.world_size > 1 else directory
 
 
-def _file_name(context: TaskContext) -> str:
-    return context.name.replace("/", "-")
+def _file_name(task: str) -> str:
+    return task.replace("/", "-")
 
 
 def _positions_prefix(task: str) -> str:
-    return f"positions-{task.replace('/', '-')}-"
+    return f"positions-{_file_name(task)}-"
 
 
 def _step_of(path: str) -> int:

@@ -360,7 +360,6 @@ class Feed:
         return tf.autograph.experimental.do_not_convert(self._dataset)(batch_size, uneven)
 
     def _dataset(self, batch_size: int, uneven: str) -> Any:
-        import numpy as np
         import tensorflow as tf
 
         from . import _feed_workers
@@ -381,8 +380,7 @@ class Feed:
                 raise invalid('a column is named "mask", which is the name of the mask; rename it, or use uneven="drop"')
             signature["mask"] = tf.TensorSpec((batch_size,), tf.float32)
 
-        empty = {name: np.full(tuple(spec.shape), b"" if spec.dtype == tf.string else 0, spec.dtype.as_numpy_dtype)
-                 for name, spec in signature.items()}
+        empty = {name: _empty_values(tuple(spec.shape), spec.dtype) for name, spec in signature.items()}
         is_read = False
 
         def generate() -> Iterator[Batch]:
@@ -524,6 +522,13 @@ def _with_mask(batch: Batch, size: int) -> Batch:
         batch = _columns.join([batch, {name: np.repeat(values[:1], size - rows, axis=0)
                                        for name, values in batch.items()}])
     return {**batch, "mask": mask}
+
+
+def _empty_values(shape: tuple[int, ...], kind: Any) -> Any:
+    """Zeros or empty texts, of a type of TensorFlow."""
+    import numpy as np
+
+    return np.full(shape, b"" if kind.name == "string" else 0, kind.as_numpy_dtype)
 
 
 def _check_present(name: str, values: Any) -> None:
