@@ -11,8 +11,9 @@
 #define PAUSE (SIM_SECOND / 4)
 #define DESCRIPTORS_MAX 64
 #define CONNECTIONS_MAX 64
-/* Twelve, of the context, locks and guard, and one for each job whose end an agent has not seen. */
-#define CALM_DESCRIPTORS_MAX 16
+/* Thirteen, of the context, locks, guard and feeds, and one for each job whose end an agent has not
+ * seen. */
+#define CALM_DESCRIPTORS_MAX 17
 #define CALM_CONNECTIONS_MAX 16             /* listener, two for each node, clients that are left */
 #define HEAP_MAX ((size_t)16 * 1024 * 1024) /* of all hosts, and of the simulator */
 
