@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -351,34 +350,6 @@ static void memory_that_could_shrink_is_refused(void **state)
 	close(memory);
 }
 
-/* The memory of the producer takes the last descriptor of this process. */
-static void a_consumer_without_descriptors_has_an_error(void **state)
-{
-	struct queue_consumer consumer;
-	struct queue_producer producer;
-	struct rlimit before, limit;
-	tfc_feed_batch *batch;
-	queue_consumer_open(&consumer, 1, 0);
-	queue_producer_open(&producer, "a", 1);
-	RUN_UNTIL(true);
-	int next = memfd_create("test", MFD_CLOEXEC);
-	assert_true(next >= 0 && close(next) == 0);
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-	limit = before;
-	limit.rlim_cur = (rlim_t)next + 1;
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	queue_put(&producer, 1, 0, 1);
-	RUN_UNTIL(consumer.code == TFC_EMFILE);
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-	assert_int_equal(tfc_feed_consumer_next(consumer.feed, &batch), TFC_EMFILE);
-	assert_string_equal(
-		tfc_ctx_error(queue_ctx)->text,
-		"cannot read queue \"train\" of worker/0: cannot receive shared memory: "
-		"Too many open files");
-	tfc_feed_consumer_close(consumer.feed);
-	queue_producer_close(&producer);
-}
-
 /* What the producer did not read makes the kernel report ECONNRESET before what it has sent. */
 static void the_end_arrives_though_the_producer_has_left(void **state)
 {
@@ -554,7 +525,6 @@ int main(void)
 		TEST(releases_of_another_thread_wait_for_room_and_arrive),
 		TEST(a_lying_producer_is_dropped_alone),
 		TEST(memory_that_could_shrink_is_refused),
-		TEST(a_consumer_without_descriptors_has_an_error),
 		TEST(the_end_arrives_though_the_producer_has_left),
 		TEST(a_later_attempt_learns_of_producers_that_have_left),
 		TEST(a_queue_has_one_consumer_that_of_the_latest_attempt),
