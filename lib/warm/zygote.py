@@ -4,6 +4,7 @@ Started as `PYTHON -c SOURCE MODULE...`. Descriptor 3 is a socket to the guard; 
 describes the messages. It ends when the socket does. If it cannot serve, the last line that it prints
 says why.
 """
+import atexit
 import ctypes
 import faulthandler
 import fcntl
@@ -255,19 +256,62 @@ def without_own_frames(tb):
     return tb
 
 
+def end_with(code):
+    """Of SystemExit: the exit status, which end_program needs."""
+    global status
+    status = 0 if code is None else code & 0xff if isinstance(code, int) else 1
+
+
+def release(namespace):
+    """Names with one underscore first, as the interpreter does."""
+    names = sorted(namespace, key=lambda name: not (name[:1] == "_" and name[1:2] != "_"))
+    for name in names:
+        if name != "__builtins__":
+            namespace[name] = None
+
+
+def end_program():
+    """The last exit handler: ends the process as the interpreter would, but releases only what the program has made.
+
+    What the zygote has imported shares its memory with the other attempts, and to release it would copy that memory.
+    A program that has no status here, because a signal ends it, or whose output cannot be written, ends as usual.
+    """
+    if status is None:
+        return
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except Exception:
+        return
+    sys.setswitchinterval(1e6)  # other threads do not see modules without names
+    sys.last_type = sys.last_value = sys.last_traceback = None
+    for module in reversed([*sys.modules.values()]):
+        if isinstance(module, types.ModuleType) and id(module) not in shared_modules:
+            release(vars(module))
+    gc.collect()
+    ctypes.PyDLL(None).exit(status)
+
+
 def run(program):
     try:
         program()
-    except (SystemExit, KeyboardInterrupt):
+        end_with(0)
+    except SystemExit as error:
+        end_with(error.code)
+        raise
+    except KeyboardInterrupt:
         raise
     except BaseException as error:
         kind, tb = type(error), without_own_frames(error.__traceback__)
         error.__traceback__ = tb
         sys.last_type, sys.last_value, sys.last_traceback = kind, error, tb
         sys.excepthook(kind, error, tb)
+        end_with(1)
         raise SystemExit(1) from None
 
 
+status = None
+atexit.register(end_program)  # before the handlers of all modules, and so after them
 if sys.path and sys.path[0] == "":
     del sys.path[0]  # of -c; attempts have the directories of their own programs
 faulthandler.register(58, file=2, all_threads=True, chain=False)  # see python_stacks.py
@@ -275,6 +319,7 @@ gc.disable()
 fds_before = open_fds()
 import_modules(sys.argv[1:])
 check_is_forkable(fds_before)
+shared_modules = {id(module) for module in sys.modules.values()}
 gc.freeze()
 sys.stdout.flush()
 sys.stderr.flush()
