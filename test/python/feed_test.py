@@ -398,6 +398,11 @@ class BadInputTest(FeedCase):
             except Exception as error:
                 messages.append(str(error))
             list(batches)
+            for again in (lambda: next(feed.batches()), lambda: feed.dataset(4)):
+                try:
+                    again()
+                except Exception as error:
+                    messages.append(str(error))
             del os.environ["TFC_FEED"]
             try:
                 next(ctx.feed("train").batches())
@@ -408,7 +413,8 @@ class BadInputTest(FeedCase):
             with job.feed() as feed:
                 feed.put([1])
             expected = ["batch_size: must be at least 1", 'uneven: must be "pad" or "drop", not \'x\'', 'queue "a b" is not',
-                        "the queue of this task has a consumer already", "needs a task that a node has started"]
+                        "the queue of this task has a consumer already", *['"train": it is read once; give the number'] * 2,
+                        "needs a task that a node has started"]
             messages = job.result(PATIENCE)
         self.assertEqual(len(messages), len(expected), messages)
         for message, text in zip(messages, expected, strict=True):
@@ -536,39 +542,32 @@ class DeliveryTest(FeedCase):
             passes = []
             for number in range(2):
                 ids = []
-                feed = ctx.feed("train")
-                open_queue = feed._open
-
-                def note_open(*args, open_queue=open_queue):
-                    open_queue(*args)
-                    open(f"{directory}/open-{ctx.task_index}", "w").close()
-                feed._open = note_open
-                for batch in feed.batches():
+                for batch in ctx.feed("train").batches():
                     ids += batch["0"].tolist()
+                    open(f"{directory}/rows-{ctx.task_index}", "w").close()
                     while ctx.task_index == 1 and number == 0 and not os.path.exists(f"{directory}/ahead"):
                         time.sleep(0.01)
                 if ctx.task_index == 0 and number == 0:
                     # The other task goes on when the producer has had the time to come back to this one.
                     import threading
                     threading.Timer(0.5, lambda: open(f"{directory}/ahead", "w").close()).start()
-                passes.append([ids, os.path.exists(f"{directory}/second")])
+                passes.append(ids)
             with open(f"{directory}/{ctx.task_index}", "w") as file:
-                json.dump(passes, file)
+                json.dump([*passes, os.path.exists(f"{directory}/second")], file)
         with tfc.run(read_twice, args=[self.dir], workers=2, **JOB) as job:
-            for first in 0, 100:
-                with job.feed("train", partition_rows=10) as feed:
-                    while not all(os.path.exists(f"{self.dir}/open-{index}") for index in range(2)):
-                        job.wait(0.05)
-                    if first:
-                        pathlib.Path(self.dir, "second").touch()
-                    feed.put(np.arange(first, first + 100))
+            with job.feed("train") as feed:
+                first = 0
+                while not all(os.path.exists(f"{self.dir}/rows-{index}") for index in range(2)):
+                    feed.put(np.arange(first, first := first + 10))
+                    job.wait(0.05)
+            with job.feed("train", partition_rows=10) as feed:
+                pathlib.Path(self.dir, "second").touch()
+                feed.put(np.arange(first, first + 100))
             job.result(PATIENCE)
-        passes = [json.loads(pathlib.Path(self.dir, name).read_text()) for name in "01"]
-        self.assertTrue(passes[0][0][0] and passes[1][0][0], "one task got all rows of the first feed")
-        for number, first in enumerate((0, 100)):
-            (ids, is_second), (other_ids, is_other_second) = passes[0][number], passes[1][number]
-            self.assertEqual(sorted(ids + other_ids), list(range(first, first + 100)))
-            self.assertEqual((is_second, is_other_second), (bool(number),) * 2)
+        *passes, has_waited = zip(*(json.loads(pathlib.Path(self.dir, name).read_text()) for name in "01"), strict=True)
+        for ids, rows in zip(passes, (range(first), range(first, first + 100)), strict=True):
+            self.assertEqual(sorted(ids[0] + ids[1]), list(rows))
+        self.assertEqual(has_waited, (True, True))
 
     def test_terminate_ends_the_feed_at_once(self):
         def few(ctx):
