@@ -61,6 +61,8 @@ class Feed:
         self._is_ready = True
         self._failure: Error | None = None
         self._is_ended = False
+        self._is_terminated = False
+        self._reported: tuple[int, bool] | None = None
         self._arrived: deque[_Rows] = deque()
         # partition, rows of it, whether those are all, and after how many rows of the queue
         self._marks: deque[tuple[int, int, bool, int]] = deque()
@@ -72,20 +74,15 @@ class Feed:
     # ---- the library
 
     def _open(self, multiple: int = 1, is_in_step: bool = False) -> None:
-        if self._context is not None:
-            raise invalid(f'queue "{self._queue}": it is being read already')
+        if self._number:
+            raise invalid(f'queue "{self._queue}": it is read once; give the number of epochs to put(), and call ctx.feed() '
+                          "again for what the driver feeds later")
         address = os.environ.get("TFC_FEED")
         if not address:
             raise invalid("ctx.feed() needs a task that a node has started; TFC_FEED is not set")
-        context = _context.Context()
-        self._is_ready, self._is_ended, self._failure, self._taken, self._given = True, False, None, 0, 0
-        self._is_terminated = self._is_all_given = False
-        self._marks.clear()
-        self._batch_ends.clear()
-        self._no_rows = None
         self._check_ack()
+        context = _context.Context()
         committed = self._checkpoints.add_feed(self._queue, self) if self._checkpoints is not None else None
-        self._reported: tuple[int, bool] | None = None
         options = _abi.tfc_feed_consumer_options()
         self._number = _context.register(self)
         try:
@@ -101,6 +98,7 @@ class Feed:
                     context.check(_commit(library, self._handle, committed))
         except BaseException:
             _context.forget(self._number)
+            self._number = 0
             context.close()
             raise
         self._context = context
