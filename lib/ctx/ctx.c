@@ -9,11 +9,30 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/options.h"
 
 int tfc_ctx_options_init(tfc_ctx_options *options, uint32_t size)
 {
 	return tfc__options_init(options, size, sizeof(*options));
+}
+
+/* The directory is absolute because programs are also started in other directories than this. */
+static int ctx_set_helper_dir(tfc_ctx *ctx, const char *dir, tfc_error *error)
+{
+	if (*dir == '/') {
+		ctx->helper_dir = strdup(dir);
+	} else {
+		char *current = getcwd(NULL, 0);
+		if (!current)
+			return tfc__fail_errno(error, "ctx", errno,
+					       "cannot find helper_dir \"%s\" in the current "
+					       "directory",
+					       dir);
+		ctx->helper_dir = tfc__path_join(current, dir);
+		free(current);
+	}
+	return ctx->helper_dir ? TFC_OK : tfc__fail_nomem(error, "ctx");
 }
 
 static int ctx_apply_options(tfc_ctx *ctx, const tfc_ctx_options *options, tfc_error *error)
@@ -31,9 +50,7 @@ static int ctx_apply_options(tfc_ctx *ctx, const tfc_ctx_options *options, tfc_e
 	ctx->log = own.log;
 	ctx->log_user = own.log_user;
 	ctx->log_level = own.log_level;
-	if (own.helper_dir && !(ctx->helper_dir = strdup(own.helper_dir)))
-		return tfc__fail_nomem(error, "ctx");
-	return TFC_OK;
+	return own.helper_dir ? ctx_set_helper_dir(ctx, own.helper_dir, error) : TFC_OK;
 }
 
 /* The context's own descriptors have no struct tfc__io: their data is NULL. */

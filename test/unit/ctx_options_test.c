@@ -3,11 +3,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
+#include <limits.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "ctx/ctx.h"
 
@@ -92,6 +95,20 @@ static void the_helper_directory_is_copied(void **state)
 	assert_int_equal(tfc_ctx_new(&options, NULL, &ctx), 0);
 	dir[1] = 'x';
 	assert_string_equal(tfc__ctx_helper_dir(ctx), "/somewhere");
+	tfc_ctx_free(ctx);
+}
+
+/* Programs are also started in other directories than that of the process. */
+static void a_relative_helper_directory_is_made_absolute(void **state)
+{
+	tfc_ctx *ctx;
+	char expected[PATH_MAX + 16], dir[PATH_MAX];
+	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
+	options.helper_dir = "build/lib";
+	assert_int_equal(tfc_ctx_new(&options, NULL, &ctx), 0);
+	assert_non_null(getcwd(dir, sizeof(dir)));
+	snprintf(expected, sizeof(expected), "%s/build/lib", dir);
+	assert_string_equal(tfc__ctx_helper_dir(ctx), expected);
 	tfc_ctx_free(ctx);
 }
 
@@ -187,6 +204,7 @@ int main(void)
 		cmocka_unit_test(bad_options_are_refused_by_name),
 		cmocka_unit_test(init_agrees_with_the_initializer),
 		cmocka_unit_test(the_helper_directory_is_copied),
+		cmocka_unit_test(a_relative_helper_directory_is_made_absolute),
 		cmocka_unit_test(the_log_gets_what_its_level_lets_through),
 		cmocka_unit_test(a_failure_is_logged_with_its_code_at_the_debug_level),
 		cmocka_unit_test(without_a_log_nothing_is_called),
