@@ -54,6 +54,12 @@ tfc_step "make it" tfc_await make it
 """
 
 
+def set_signals(at_sigint):
+    """A shell cannot trap what is ignored when it starts, as SIGHUP is below nohup."""
+    signal.signal(signal.SIGINT, at_sigint)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class ScriptSignalsTest(unittest.TestCase):
     def setUp(self):
         place = tempfile.TemporaryDirectory(prefix="sig")
@@ -93,8 +99,7 @@ class ScriptSignalsTest(unittest.TestCase):
         words = ["gcc", "clang"] if script == "test/run.sh" else []
         process = subprocess.Popen([self.dir / "tree" / script, *words], env=dict(self.env, BUSY=busy),
                                    start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT,
-                                   preexec_fn=lambda: signal.signal(signal.SIGINT, at_sigint))
+                                   stderr=subprocess.STDOUT, preexec_fn=lambda: set_signals(at_sigint))
         try:
             ready, _, _ = select.select([self.started], [], [], PATIENCE)
             self.assertTrue(ready, "the script never came to its middle")
