@@ -375,20 +375,25 @@ bool tfc__feed_task_is_down(struct feed_task *task)
 	}
 	if (producer->is_over)
 		return true;
-	/* the host's function may put, finish and close */
-	for (uint32_t i = 0; i < producer->partitions.count; i++) {
-		struct feed_partition *partition = producer->partitions.records[i];
-		if (!partition->is_replaying)
-			continue;
-		tfc_feed_event event = {.kind = TFC_FEED_EVENT_REPLAY,
-					.partition = partition->number,
-					.offset = partition->done,
-					.task = task->name};
-		partition->is_replaying = false;
-		partition->is_owed = true;
-		if (!tfc__feed_producer_report(producer, &event))
-			return false;
-		i = UINT32_MAX; /* the records may have moved */
-	}
+	/* The host's function may put, finish and close. What it removes is replaced by the last
+	 * record, which may be one that was not reported yet. */
+	bool is_any;
+	do {
+		is_any = false;
+		for (uint32_t i = 0; i < producer->partitions.count; i++) {
+			struct feed_partition *partition = producer->partitions.records[i];
+			if (!partition->is_replaying)
+				continue;
+			tfc_feed_event event = {.kind = TFC_FEED_EVENT_REPLAY,
+						.partition = partition->number,
+						.offset = partition->done,
+						.task = task->name};
+			is_any = true;
+			partition->is_replaying = false;
+			partition->is_owed = true;
+			if (!tfc__feed_producer_report(producer, &event))
+				return false;
+		}
+	} while (is_any);
 	return true;
 }
