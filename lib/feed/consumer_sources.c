@@ -124,6 +124,14 @@ int tfc__feed_source_terminate(struct feed_source *source)
 	return code;
 }
 
+/* If the process is alive, it does not take the place back, but learns why it has lost it. */
+static void source_replace(struct feed_source *source)
+{
+	const struct tfc__feed_message replaced = {.kind = TFC__FEED_REPLACED};
+	tfc__feed_stream_send(source->stream, &replaced);
+	source_lose(source);
+}
+
 /*
  * Gives the source its name. A producer that comes back takes the place of its previous process.
  * Returns false if rows of that process have arrived after the positions were sent to this one:
@@ -138,7 +146,7 @@ static bool source_adopt(struct feed_source *source, const char *name)
 		if (other == source || strcmp(other->name, name) != 0)
 			continue;
 		if (other->stream)
-			source_lose(other);
+			source_replace(other);
 		is_late |= other->changed_at > source->positions_at;
 		if (!is_late)
 			tfc__feed_source_free(other);

@@ -44,6 +44,8 @@ enum tfc__feed_kind {
 	TFC__FEED_OVER = 19,
 	/* from the sender of rows: it has no room for the next ones; see `is_flowing` */
 	TFC__FEED_STALLED = 20,
+	/* from the consumer: another producer has said that it has this name */
+	TFC__FEED_REPLACED = 21,
 };
 
 /* Strings are borrowed. */

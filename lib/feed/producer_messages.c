@@ -276,6 +276,17 @@ static void task_terminate(struct feed_task *task)
 	}
 }
 
+static void task_replaced(const struct feed_task *task)
+{
+	tfc_feed_producer *producer = task->producer;
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__fail(&error, TFC_ESTATE, "feed", 0,
+		  "another producer \"%s\" feeds queue \"%s\" of %s now; give each producer a name "
+		  "of its own, and state their number",
+		  producer->name, producer->queue, task->name);
+	tfc__feed_producer_fail(producer, &error);
+}
+
 void tfc__feed_task_receive(struct feed_task *task, const struct tfc__feed_message *message)
 {
 	switch (message->kind) {
@@ -296,6 +307,9 @@ void tfc__feed_task_receive(struct feed_task *task, const struct tfc__feed_messa
 		break;
 	case TFC__FEED_TERMINATE:
 		task_terminate(task);
+		break;
+	case TFC__FEED_REPLACED:
+		task_replaced(task);
 		break;
 	default: /* of a later version */
 		break;

@@ -27,6 +27,8 @@ static void stream_message(void *user, const struct tfc__feed_message *message)
 		producer->is_welcome = true;
 	} else if (message->kind == TFC__FEED_TERMINATE) {
 		producer->is_terminated = true;
+	} else if (message->kind == TFC__FEED_REPLACED) {
+		producer->is_replaced = true;
 	} else if (message->kind == TFC__FEED_DONE) {
 		producer->done[message->partition] = message->rows;
 	} else if (message->kind == TFC__FEED_COMMITTED && !message->partitions) {

@@ -34,7 +34,7 @@ struct queue_producer {
 	struct tfc__feed_remote *remote; /* NULL: of this machine */
 	struct tfc__feed_stream *stream;
 	struct tfc__feed_shared_schema *schema;
-	bool is_welcome, is_down, is_terminated;
+	bool is_welcome, is_down, is_terminated, is_replaced;
 	uint64_t position_rows; /* the last POSITION */
 	uint32_t positions;
 	uint64_t done[8]; /* by partition */

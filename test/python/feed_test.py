@@ -512,6 +512,27 @@ class DeliveryTest(FeedCase):
             first.close()
             second.close()
 
+    def test_two_producers_of_one_name(self):
+        """The earlier one has an error as soon as it learns of the other."""
+        def read(ctx, path):
+            for _batch in ctx.feed("train").batches():
+                open(path, "w").close()
+        path = pathlib.Path(self.dir, "rows")
+        with tfc.run(read, args=[str(path)], **JOB) as job:
+            first = job.feed()
+            first.put([1])
+            while not path.exists():
+                job.wait(0.01)
+            with tfc.attach(job.id, gateway=job.client, output=False) as again, again.feed() as second:
+                second.put([1])
+                message = 'another producer "0" feeds queue "train" of worker/0 now; give each producer a name of its own'
+                with self.assertRaisesRegex(tfc.Error, message):
+                    for _ in range(int(PATIENCE / 0.02)):
+                        first.put([1])
+                        job.wait(0.02)
+                first.close()
+            job.result(PATIENCE)
+
     def test_a_producer_that_begins_again_feeds_no_row_twice(self):
         def hold(ctx, gate):
             rows: list[int] = []

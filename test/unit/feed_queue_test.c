@@ -350,6 +350,27 @@ static void memory_that_could_shrink_is_refused(void **state)
 	close(memory);
 }
 
+/* If that was alive: it learns why it has lost its place, and does not come back. */
+static void a_producer_whose_name_another_has_is_told(void **state)
+{
+	struct queue_consumer consumer;
+	struct queue_producer first, second;
+	queue_consumer_open(&consumer, 1, 0);
+	queue_producer_open(&first, "a", 1);
+	RUN_UNTIL(first.is_welcome);
+	queue_producer_open(&second, "a", 1);
+	RUN_UNTIL(first.is_down && second.is_welcome);
+	assert_true(first.is_replaced);
+	assert_false(second.is_down || second.is_replaced);
+	queue_put(&second, 1, 0, 3);
+	queue_finish(&second, 1, 3);
+	queue_expect_rows(&consumer, 1, 0, 3);
+	queue_expect_end_of(&consumer, 1, 3);
+	queue_producer_close(&first);
+	queue_producer_close(&second);
+	tfc_feed_consumer_close(consumer.feed);
+}
+
 /* What the producer did not read makes the kernel report ECONNRESET before what it has sent. */
 static void the_end_arrives_though_the_producer_has_left(void **state)
 {
@@ -525,6 +546,7 @@ int main(void)
 		TEST(releases_of_another_thread_wait_for_room_and_arrive),
 		TEST(a_lying_producer_is_dropped_alone),
 		TEST(memory_that_could_shrink_is_refused),
+		TEST(a_producer_whose_name_another_has_is_told),
 		TEST(the_end_arrives_though_the_producer_has_left),
 		TEST(a_later_attempt_learns_of_producers_that_have_left),
 		TEST(a_queue_has_one_consumer_that_of_the_latest_attempt),
@@ -542,6 +564,7 @@ int main(void)
 		TEST(bytes_in_flight_are_those_of_the_window),
 		TEST(releases_of_another_thread_wait_for_room_and_arrive),
 		TEST(a_lying_producer_is_dropped_alone),
+		TEST(a_producer_whose_name_another_has_is_told),
 		TEST(a_queue_has_one_consumer_that_of_the_latest_attempt),
 		TEST(a_terminated_consumer_tells_producers_that_come_later),
 		TEST(grants_only_grow),
