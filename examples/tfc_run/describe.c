@@ -70,6 +70,48 @@ static void describe_tasks(const tfc_job_info *job, struct text *text)
 	free(lines);
 }
 
+/* "tensorflow sklearn" */
+static void add_modules(const tfc_zygote *zygote, struct table *table)
+{
+	struct text text = {.data = NULL};
+	for (const char *const *module = zygote->modules; *module; module++)
+		text_add(&text, "%s%s", module == zygote->modules ? "" : " ", *module);
+	table_add(table, "%s", text.data ? text.data : "-");
+	free(text.data);
+}
+
+/* The processes that its attempts are forked from. */
+static void describe_zygotes(const tfc_job_info *job, struct text *text)
+{
+	static const char *const heads[] = {"WARM", "NODE",      "PID",   "ATTEMPTS", "AGE",
+					    "RSS",  "ANONYMOUS", "STATE", NULL};
+	uint64_t now = job->submitted_ns + job->age_ms * 1000000;
+	struct table table;
+	const tfc_zygote *zygote;
+	char age[DURATION_SIZE], memory[MEMORY_SIZE];
+	if (!job->zygote_count)
+		return;
+	table_begin(&table, heads);
+	for (uint32_t i = 0; (zygote = tfc_job_info_zygote(job, i)); i++) {
+		duration_text(now > zygote->started_ns ? (now - zygote->started_ns) / 1000000 : 0,
+			      age);
+		add_modules(zygote, &table);
+		table_add(&table, "%s", or_dash(zygote->node));
+		table_add(&table, zygote->pid ? "%d" : "-", zygote->pid);
+		table_add(&table, "%u", zygote->attempts);
+		table_add(&table, "%s", age);
+		memory_text(zygote->rss_bytes, memory);
+		table_add(&table, "%s", zygote->rss_bytes ? memory : "-");
+		memory_text(zygote->anonymous_bytes, memory);
+		table_add(&table, "%s", zygote->rss_bytes ? memory : "-");
+		table_add(&table, "%s%s%s", tfc_zygote_state_name(zygote->state),
+			  *zygote->text ? ": " : "", zygote->text);
+	}
+	char *lines = table_end(&table, stdout_columns());
+	text_add(text, "\n%s", lines);
+	free(lines);
+}
+
 /* The address of its TensorBoard, and the latest failed attempts of its tasks. */
 static void describe_more(const tfc_job_info *job, struct text *text)
 {
@@ -126,6 +168,7 @@ static int print_description(void *user, const tfc_reply *reply)
 	text_add_line(&text, "%-11s %s (epoch %llu)", "maintainer", job->maintainer,
 		      (unsigned long long)job->epoch);
 	describe_tasks(job, &text);
+	describe_zygotes(job, &text);
 	describe_more(job, &text);
 	int status = print_text(text.data);
 	free(text.data);
@@ -155,7 +198,8 @@ int describe_main(int argc, char **argv)
 	struct command_line line = {
 		.command = "describe",
 		.usage = "usage: tfc_run describe [--gateway G] JOB [--json]\n\n"
-			 "Shows a job and its tasks.",
+			 "Shows a job, its tasks, and the processes that warm tasks are forked "
+			 "from.",
 		.tables = {OPTION_TABLE(own, &is_json), GATEWAY_OPTION_TABLE(&client.options)},
 		.operands = {"JOB"},
 		.least = 1,

@@ -300,7 +300,9 @@ TFC_API int tfc_gateway_jobs(tfc_gateway *gateway, const tfc_request_options *op
  * keys of a listed job, and `tasks`. Each task has task, node, address, pid, attempt, generation,
  * started, isolation, state, restarts_left and last_end. A task among the first 128 that is not
  * ready yet, or that was stopped by SIGSTOP, also has `doing`: what its processes are doing, for
- * people. Thread: the context's. Errors in the reply: those of requests about one job.
+ * people. A job with "warm" that has not ended also has `zygotes`, the processes that its attempts
+ * are forked from, each with node, interpreter, modules, state, pid, attempts, started, rss_bytes
+ * and anonymous_bytes. Thread: the context's. Errors in the reply: those of requests about one job.
  */
 TFC_API int tfc_gateway_describe(tfc_gateway *gateway, const char *job,
 				 const tfc_request_options *options, tfc_reply_fn fn, void *user,

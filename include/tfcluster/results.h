@@ -127,6 +127,36 @@ typedef struct tfc_job_task {
 	uint32_t reserved; /* 0 */
 } tfc_job_task;
 
+enum tfc_zygote_state {
+	TFC_ZYGOTE_IMPORTING = 1, /* it imports its modules; attempts that start now wait for it */
+	TFC_ZYGOTE_READY = 2,     /* attempts are forked from it */
+	TFC_ZYGOTE_FAILED = 3,    /* it has ended and is not made again; attempts start cold */
+};
+
+/** "importing", "ready", "failed"; "?" for an unknown one. Static. Thread: any. Errors: none. */
+TFC_API const char *tfc_zygote_state_name(uint32_t state);
+
+/*
+ * A process of a node from which attempts of a job with "warm" are forked. Jobs may share it. It is
+ * described as its node last reported it to the job: when its state changed, and at the latest
+ * attempt of the job.
+ */
+typedef struct tfc_zygote {
+	uint32_t size;
+	uint32_t state;             /* enum tfc_zygote_state */
+	const char *node;           /* the name of its node */
+	const char *interpreter;    /* the program that runs in it */
+	const char *const *modules; /* what it imports; NULL-terminated */
+	const char *text;           /* FAILED: the reason, for people; else "" */
+	int32_t pid;                /* 0: it does not run */
+	uint32_t attempts;          /* of the job, that it was to fork */
+	uint64_t started_ns;        /* when it was made */
+	uint64_t rss_bytes;         /* its resident memory; 0: not known before it is READY */
+	/* Of these, memory that is not of files, such as libraries. Attempts share it until they
+	 * write to it. */
+	uint64_t anonymous_bytes;
+} tfc_zygote;
+
 /* A job. Of a damaged one only job, state, maintainer and text are known. */
 typedef struct tfc_job_info {
 	uint32_t size;
@@ -161,6 +191,11 @@ typedef struct tfc_job_info {
 	/* The ends and moves of tasks that caused `restarts`: when a group of four tasks restarts
 	 * because one of them has died, that is one incident and four restarts. */
 	uint64_t incidents;
+	/* The processes that its attempts are forked from, for tfc_job_info_zygote: from
+	 * tfc_gateway_describe, of a job with "warm" that has not ended; otherwise NULL. */
+	const void *zygotes;
+	uint32_t zygote_count; /* structs at `zygotes` */
+	uint32_t zygote_size;  /* bytes from one of them to the next */
 } tfc_job_info;
 
 /* A node whose jobs are missing in a list. */
@@ -193,6 +228,10 @@ TFC_API const tfc_missing_node *tfc_jobs_missing_at(const tfc_jobs *jobs, uint32
 /** The task at position `index`, by role and task index; NULL: there is none, or `job` has no list
  * of tasks. Borrowed: valid as long as `job`. Thread: any. Errors: none. */
 TFC_API const tfc_job_task *tfc_job_info_task(const tfc_job_info *job, uint32_t index);
+
+/** The zygote at position `index`; NULL: there is none. Borrowed: valid as long as `job`. Thread:
+ * any. Errors: none. */
+TFC_API const tfc_zygote *tfc_job_info_zygote(const tfc_job_info *job, uint32_t index);
 
 /* ---- members */
 

@@ -433,6 +433,7 @@ static void deliver_states(struct tfc__work *work)
 	struct tfc__agent_job *job = tfc__container_of(work, struct tfc__agent_job, delivery);
 	if (!job->query || !inspect_states(job))
 		return;
+	tfc__zygotes_report(job->agent->zygotes, job); /* another maintainer does not know them */
 	for (uint32_t i = 0; i < job->task_count; i++)
 		if (!job->tasks[i].process) /* it has ended since it was inspected */
 			job->states[i] = TFC__PROC_NONE;

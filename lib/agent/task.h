@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <tfcluster/results.h>
 #include <tfcluster/spec.h>
 
 /* ---- orders. The numbers are on the wire. */
@@ -107,6 +108,9 @@ enum tfc__task_event_kind {
 	TFC__AGENT_FENCED = 14,
 	/* text: a message about the attempt, without the task's name, for the job's followers */
 	TFC__AGENT_NOTICE = 15, /* number: enum tfc__notice */
+	/* zygote: a zygote of the job's attempts has changed, or is reported anew; NULL: it has
+	 * ended, or the job does not use it any more. number: which of the node's zygotes */
+	TFC__AGENT_ZYGOTE = 16,
 };
 
 /* What a NOTICE is about. The numbers are on the wire. */
@@ -136,7 +140,7 @@ struct tfc__task_event {
 	uint32_t task;
 	uint32_t attempt;
 	uint32_t number;  /* the number of the HOLD, QUERY or INSPECT that it responds to; NOTICE:
-			     enum tfc__notice */
+			     enum tfc__notice; ZYGOTE: see there */
 	uint32_t missing; /* see HOLD_FAILED */
 	uint32_t ports;   /* ports of the pool that the job has here, or could have */
 	bool is_full;
@@ -157,6 +161,7 @@ struct tfc__task_event {
 	/* EXITED, of an agent of another node: the last lines, NULL-terminated; or NULL */
 	const char *const *log_tail;
 	const char *error_line; /* EXITED: the line of the output that names the reason; or NULL */
+	const tfc_zygote *zygote; /* without its node; or NULL */
 };
 
 #endif

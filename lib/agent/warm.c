@@ -20,11 +20,16 @@ static void warm_report_cold(struct agent_task *task, const char *reason)
 	tfc__agent_notify(task, &(struct tfc__task_event){.kind = TFC__AGENT_NOTICE, .text = text});
 }
 
-static void warm_on_failure(void *user, const char *text)
+static void warm_on_change(void *user, uint32_t number, const tfc_zygote *zygote)
 {
 	struct tfc__agent_job *job = user;
-	if (job->warm_task)
-		warm_report_cold(job->warm_task, text);
+	if (!job->warm_task)
+		return;
+	tfc__agent_notify(job->warm_task, &(struct tfc__task_event){.kind = TFC__AGENT_ZYGOTE,
+								    .number = number,
+								    .zygote = zygote});
+	if (zygote && zygote->state == TFC_ZYGOTE_FAILED)
+		warm_report_cold(job->warm_task, zygote->text);
 }
 
 int tfc__warm_open(struct tfc__agent *agent, const struct tfc__agent_options *options,
@@ -33,7 +38,7 @@ int tfc__warm_open(struct tfc__agent *agent, const struct tfc__agent_options *op
 	const struct tfc__zygotes_options own = {.ctx = agent->ctx,
 						 .dir = agent->private_dir,
 						 .max = options->zygotes,
-						 .fn = warm_on_failure};
+						 .fn = warm_on_change};
 	return tfc__zygotes_open(&own, error, &agent->zygotes);
 }
 

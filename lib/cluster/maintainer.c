@@ -181,6 +181,7 @@ int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__nodes *nodes,
 	tfc__work_init(&maintainer->failing, ctx, tfc__maintainer_notify_failures);
 	tfc__maintainer_launch_init(maintainer);
 	tfc__list_init(&maintainer->refusals);
+	tfc__list_init(&maintainer->zygotes);
 	tfc__list_init(&maintainer->placings);
 	tfc__list_init(&maintainer->failures);
 	tfc__work_init(&maintainer->closing, ctx, close_fenced_links);
@@ -225,6 +226,7 @@ void tfc__maintainer_close(struct tfc__maintainer *maintainer)
 		free(maintainer->seen[i].output_loss);
 	}
 	tfc__refusals_free(&maintainer->refusals);
+	tfc__maintainer_free_zygotes(maintainer);
 	tfc__core_free(maintainer->core);
 	tfc_spec_free(maintainer->spec);
 	tfc__strv_fini(&maintainer->hosts);

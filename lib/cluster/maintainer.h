@@ -60,6 +60,11 @@ struct tfc__agent_job *tfc__maintainer_local_job(const struct tfc__maintainer *m
  * life. */
 const char *tfc__maintainer_node(const struct tfc__maintainer *maintainer, uint32_t task);
 
+/* The zygotes of the job's nodes, as they were last reported; strings are borrowed until the next
+ * dispatch. */
+uint32_t tfc__maintainer_zygote_count(const struct tfc__maintainer *maintainer);
+void tfc__maintainer_zygotes(const struct tfc__maintainer *maintainer, tfc_zygote *ret_zygotes);
+
 /* Why the output of a task is being lost, as a text for people; "": it is not. Borrowed until the
  * next dispatch. */
 const char *tfc__maintainer_output_loss(const struct tfc__maintainer *maintainer, uint32_t task);

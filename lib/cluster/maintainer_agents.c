@@ -92,6 +92,7 @@ static void note_lost(struct agent_link *link, const char *why)
 	uint32_t lost = 0;
 	link->is_lost = true;
 	link->unreachable_ns = 0;
+	tfc__maintainer_drop_zygotes(link);
 	for (uint32_t i = 0; i < maintainer->task_count; i++)
 		if (maintainer->seen[i].link == link) {
 			tfc__maintainer_drop_launch(maintainer, i);
@@ -188,6 +189,10 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported
 	char why[1024];
 	if (link->is_lost || is_event_stale(link, &event))
 		return;
+	if (event.kind == TFC__AGENT_ZYGOTE) { /* no concern of the core's */
+		tfc__maintainer_note_zygote(link, &event);
+		return;
+	}
 	if (event.process) {
 		seen->pid = event.pid;
 		seen->isolation = event.isolation;
@@ -229,6 +234,7 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported
 			 "has begun): %s",
 			 link->node->name, event.text ? event.text : "");
 		link->is_lost = true;
+		tfc__maintainer_drop_zygotes(link);
 		break;
 	case TFC__AGENT_UNREACHABLE:
 		note_unreachable(link, &event, why, sizeof(why));

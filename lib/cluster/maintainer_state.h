@@ -9,6 +9,7 @@
  * maintainer_place.c  nodes for tasks, and the capacity they use
  * maintainer_report.c   the journal
  * maintainer_upstream.c  workers that follow the host's data
+ * maintainer_zygotes.c  what the agents reported about zygotes
  */
 #ifndef TFC_CLUSTER_MAINTAINER_STATE_H
 #define TFC_CLUSTER_MAINTAINER_STATE_H
@@ -106,6 +107,7 @@ struct tfc__maintainer {
 	struct tfc__link failures;
 	uint32_t *placed; /* per task: the response to PLACE */
 	struct tfc__link refusals;
+	struct tfc__link zygotes; /* of the links' nodes, as they were last reported */
 	struct tfc__timer timer;
 	struct tfc__work first_step;
 	struct tfc__observer reader; /* of the journal */
@@ -196,6 +198,11 @@ int tfc__maintainer_followed(struct tfc__maintainer *maintainer, uint32_t task, 
 /* Environment variables of the task's attempts besides those of the job; NULL: none. */
 const char *const *tfc__maintainer_extra_env(const struct tfc__maintainer *maintainer,
 					     uint32_t task);
+
+/* maintainer_zygotes.c */
+void tfc__maintainer_note_zygote(struct agent_link *link, const struct tfc__task_event *event);
+void tfc__maintainer_drop_zygotes(struct agent_link *link); /* its node's zygotes are lost */
+void tfc__maintainer_free_zygotes(struct tfc__maintainer *maintainer);
 
 /* maintainer_report.c */
 void tfc__maintainer_notify(struct tfc__maintainer *maintainer, uint32_t kind,

@@ -204,11 +204,30 @@ static void describe_task(const struct tfc__record *record, uint32_t number, str
 	tfc__job_task_write(buf, &info);
 }
 
+/* The caller frees them. NULL: there are none, or no memory. */
+static tfc_zygote *describe_zygotes(const struct tfc__maintainer *maintainer, tfc_job_info *info,
+				    struct tfc__buf *buf)
+{
+	uint32_t count = maintainer ? tfc__maintainer_zygote_count(maintainer) : 0;
+	tfc_zygote *zygotes = count ? malloc(count * sizeof(*zygotes)) : NULL;
+	buf->is_failed = buf->is_failed || (count && !zygotes);
+	if (!zygotes)
+		return NULL;
+	tfc__maintainer_zygotes(maintainer, zygotes);
+	info->zygotes = zygotes;
+	info->zygote_count = count;
+	info->zygote_size = sizeof(*zygotes);
+	return zygotes;
+}
+
 void tfc__describe(const struct tfc__record *record, struct tfc__buf *buf)
 {
 	struct tfc__job_summary summary;
 	tfc__summarize(record, &summary);
+	tfc_zygote *zygotes = describe_zygotes(record->is_ended ? NULL : record->maintainer,
+					       &summary.info, buf);
 	tfc__job_write_head(buf, &summary.info);
+	free(zygotes);
 	for (uint32_t i = 0; i < summary.info.task_count; i++)
 		describe_task(record, i, buf);
 }

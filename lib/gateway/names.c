@@ -30,6 +30,16 @@ const char *tfc_task_state_name(uint32_t state)
 	return NAME(names, state);
 }
 
+const char *tfc_zygote_state_name(uint32_t state)
+{
+	static const char *const names[] = {
+		[TFC_ZYGOTE_IMPORTING] = "importing",
+		[TFC_ZYGOTE_READY] = "ready",
+		[TFC_ZYGOTE_FAILED] = "failed",
+	};
+	return NAME(names, state);
+}
+
 const char *tfc_end_reason_name(uint32_t reason)
 {
 	static const char *const names[] = {

@@ -150,6 +150,27 @@ static const tfc_job_task no_task = {.size = sizeof(no_task),
 				     .activity = ""};
 static const struct tfc__fields task_fields = TFC__FIELDS(task_rows, tfc_job_task, &no_task);
 
+#define ZYGOTE(...) TFC__FIELD(tfc_zygote, __VA_ARGS__)
+static const struct tfc__field zygote_rows[] = {
+	ZYGOTE("n", TFC__STRING, node, TFC__V0_3, .json = "node", .shown = ANY),
+	ZYGOTE("i", TFC__STRING, interpreter, TFC__V0_3, .json = "interpreter", .shown = ANY),
+	ZYGOTE("m", TFC__LINES, modules, TFC__V0_3, .json = "modules", .shown = ANY),
+	ZYGOTE("s", TFC__UINT, state, TFC__V0_3, .json = "state", .shown = ANY,
+	       .word = tfc_zygote_state_name),
+	ZYGOTE("x", TFC__STRING, text, TFC__V0_3, .json = "text", .shown_if_set = ANY),
+	ZYGOTE("p", TFC__INT, pid, TFC__V0_3, .json = "pid", .shown = ANY),
+	ZYGOTE("a", TFC__UINT, attempts, TFC__V0_3, .json = "attempts", .shown = ANY),
+	ZYGOTE("at", TFC__UINT, started_ns, TFC__V0_3, .json = "started", .shown = ANY,
+	       .show = show_time),
+	ZYGOTE("rss", TFC__UINT, rss_bytes, TFC__V0_3, .json = "rss_bytes", .shown = ANY),
+	ZYGOTE("an", TFC__UINT, anonymous_bytes, TFC__V0_3, .json = "anonymous_bytes",
+	       .shown = ANY),
+};
+static const char *const no_names[] = {NULL};
+static const tfc_zygote no_zygote = {
+	.size = sizeof(no_zygote), .node = "", .interpreter = "", .modules = no_names, .text = ""};
+static const struct tfc__fields zygote_fields = TFC__FIELDS(zygote_rows, tfc_zygote, &no_zygote);
+
 static uint32_t variant_of_job(const void *message)
 {
 	const tfc_job_info *job = message;
@@ -190,11 +211,13 @@ static const struct tfc__field job_rows[] = {
 	JOB("exit_code", TFC__INT, exit_code, TFC__V0_3),
 	JOB("signal", TFC__INT, signal, TFC__V0_3),
 	JOB("error", TFC__INT, error_code, TFC__V0_3),
+	JOB("zygotes", TFC__MESSAGES, zygotes, TFC__V0_3,
+	    .count = offsetof(tfc_job_info, zygote_count), .max = ITEMS_MAX, .json = "zygotes",
+	    .shown_if_set = DESCRIBED, .nested = &zygote_fields),
 	JOB("tasks", TFC__MESSAGES, tasks, TFC__V0_3,
 	    .count = offsetof(tfc_job_info, described_tasks), .max = ITEMS_MAX, .json = "tasks",
 	    .shown = DESCRIBED | DAMAGED, .nested = &task_fields),
 };
-static const char *const no_names[] = {NULL};
 static const tfc_job_info no_job = {.size = sizeof(no_job),
 				    .job = "",
 				    .name = "",
@@ -203,7 +226,8 @@ static const tfc_job_info no_job = {.size = sizeof(no_job),
 				    .decided_by = "",
 				    .exit_status = -1,
 				    .nodes = no_names,
-				    .task_size = sizeof(tfc_job_task)};
+				    .task_size = sizeof(tfc_job_task),
+				    .zygote_size = sizeof(tfc_zygote)};
 static const struct tfc__fields job_fields = {.fields = job_rows,
 					      .count = sizeof(job_rows) / sizeof(job_rows[0]),
 					      .size = sizeof(tfc_job_info),
@@ -487,6 +511,12 @@ static const void *result_item_at(const void *items, uint32_t size, uint32_t cou
 const tfc_job_task *tfc_job_info_task(const tfc_job_info *job, uint32_t index)
 {
 	return job ? result_item_at(job->tasks, job->task_size, job->described_tasks, index) : NULL;
+}
+
+const tfc_zygote *tfc_job_info_zygote(const tfc_job_info *job, uint32_t index)
+{
+	return job ? result_item_at(job->zygotes, job->zygote_size, job->zygote_count, index)
+		   : NULL;
 }
 
 const tfc_job_info *tfc_jobs_at(const tfc_jobs *jobs, uint32_t index)

@@ -108,6 +108,26 @@ static const struct tfc__field inspected_rows[] = {
 static const struct tfc__fields inspected_fields = TFC__FIELDS(inspected_rows,
 							       struct tfc__inspected, NULL);
 
+#define ZYGOTE(...) TFC__FIELD(tfc_zygote, __VA_ARGS__)
+static const struct tfc__field zygote_rows[] = {
+	ZYGOTE("state", TFC__UINT, state, TFC__V0_3),
+	ZYGOTE("interpreter", TFC__STRING, interpreter, TFC__V0_3),
+	ZYGOTE("modules", TFC__LINES, modules, TFC__V0_3),
+	ZYGOTE("text", TFC__STRING, text, TFC__V0_3),
+	ZYGOTE("pid", TFC__INT, pid, TFC__V0_3),
+	ZYGOTE("attempts", TFC__UINT, attempts, TFC__V0_3),
+	ZYGOTE("time", TFC__TIME, started_ns, TFC__V0_3),
+	ZYGOTE("rss", TFC__UINT, rss_bytes, TFC__V0_3),
+	ZYGOTE("anonymous", TFC__UINT, anonymous_bytes, TFC__V0_3),
+};
+static const char *const no_modules[] = {NULL};
+static const tfc_zygote no_zygote = {.size = sizeof(no_zygote),
+				     .node = "",
+				     .interpreter = "",
+				     .modules = no_modules,
+				     .text = ""};
+static const struct tfc__fields zygote_fields = TFC__FIELDS(zygote_rows, tfc_zygote, &no_zygote);
+
 #define EVENT(...) TFC__FIELD(struct tfc__task_event, __VA_ARGS__)
 static const struct tfc__field process_rows[] = {
 	EVENT("kind", TFC__UINT, process, TFC__V0_2),
@@ -152,6 +172,7 @@ static const struct tfc__field event_rows[] = {
 	{.name = "process", .type = TFC__GROUP, .since = TFC__V0_2, .nested = &process_fields},
 	EVENT("log_tail", TFC__LINES, log_tail, TFC__V0_2, .max = TFC__LOG_TAIL_LINES),
 	EVENT("error_line", TFC__STRING, error_line, TFC__V0_3),
+	EVENT("zygote", TFC__MESSAGE, zygote, TFC__V0_3, .nested = &zygote_fields),
 };
 static const struct tfc__task_event no_event = {.address = ""};
 static const struct tfc__fields event_fields = TFC__FIELDS(event_rows, struct tfc__task_event,
@@ -170,7 +191,8 @@ int tfc__event_read(struct tfc__reader *reader, const msgpack_object *object, ui
 	int code = tfc__fields_read(reader, &event_fields, object, error, event);
 	if (code < 0)
 		return code;
-	bool is_of_agent = event->kind <= TFC__AGENT_STATES || event->kind == TFC__AGENT_NOTICE;
+	bool is_of_agent = event->kind <= TFC__AGENT_STATES || event->kind == TFC__AGENT_NOTICE ||
+			   event->kind == TFC__AGENT_ZYGOTE;
 	if (!is_of_agent) /* a remote agent does not report the other kinds */
 		event->kind = 0;
 	if (event->activity > TFC__ACTIVITY_OWN_WORK)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/list.h"
@@ -15,14 +16,22 @@
 
 #define TEXT_SIZE TFC__WARM_TEXT
 
+struct zygote_user {
+	void *user;
+	uint32_t attempts; /* that were to be forked */
+};
+
 struct zygote_entry {
 	struct tfc__link link; /* in the order of use: the first was not used for longest */
 	struct tfc__zygotes *zygotes;
 	tfc_process *process; /* NULL: it has failed */
 	char *key;
-	char *modules;
+	char *interpreter;
+	struct tfc__strv modules;
+	uint64_t started_ns;
+	uint32_t number; /* of all that the node has had */
 	char log_name[24];
-	void **users;
+	struct zygote_user *users;
 	size_t user_count;
 	bool is_ready;
 	char failure[TEXT_SIZE];
@@ -32,7 +41,7 @@ struct tfc__zygotes {
 	struct tfc__zygotes_options options;
 	struct tfc__link list;
 	uint32_t count;
-	uint32_t serial; /* of log names */
+	uint32_t last_number;
 };
 
 int tfc__zygotes_open(const struct tfc__zygotes_options *options, tfc_error *error,
@@ -55,7 +64,8 @@ static void zygote_free(struct zygote_entry *zygote)
 	zygote->zygotes->count--;
 	tfc_process_close(zygote->process);
 	free(zygote->key);
-	free(zygote->modules);
+	free(zygote->interpreter);
+	tfc__strv_fini(&zygote->modules);
 	free(zygote->users);
 	free(zygote);
 }
@@ -69,76 +79,62 @@ void tfc__zygotes_close(struct tfc__zygotes *zygotes)
 	free(zygotes);
 }
 
-/* ---- its import */
-
-/* proc(5): the second number of statm is the resident memory, in pages. */
-static void zygote_log_ready(const struct zygote_entry *zygote)
-{
-	char path[64], text[128], memory[TFC__MEMORY_TEXT_SIZE];
-	unsigned long long pages = 0;
-	pid_t pid = tfc_process_pid(zygote->process);
-	snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
-	tfc__read_text(path, text, sizeof(text));
-	sscanf(text, "%*u %llu", &pages);
-	tfc__memory_text(pages * (uint64_t)sysconf(_SC_PAGESIZE), memory);
-	tfc__log(zygote->zygotes->options.ctx, TFC_LOG_INFO, "warm", "",
-		 "process %d has imported %s and uses %s; tasks are forked from it", (int)pid,
-		 zygote->modules, memory);
-}
-
-/* ---- its end */
-
-/* The last line of its output says why it cannot serve. */
-static void zygote_describe_end(struct zygote_entry *zygote, const tfc_process_event *event)
-{
-	char **lines = NULL;
-	const char *line = NULL;
-	if (tfc__log_tail(tfc__private_dir_path(zygote->zygotes->options.dir), zygote->log_name, 0,
-			  0, 1, &lines) >= 0)
-		line = lines[0];
-	if (event->reason == TFC_EXIT_SIGNAL)
-		snprintf(zygote->failure, TEXT_SIZE,
-			 "the process was killed by signal %d before it had imported %.200s; an "
-			 "import may take 120 s",
-			 event->status, zygote->modules);
-	else if (event->reason == TFC_EXIT_NOT_STARTED)
-		snprintf(zygote->failure, TEXT_SIZE, "%s", event->text);
-	else if (line && *line)
-		snprintf(zygote->failure, TEXT_SIZE, "%s", line);
-	else
-		snprintf(zygote->failure, TEXT_SIZE, "the process ended with status %d",
-			 event->status);
-	if (lines)
-		tfc_strv_free(lines);
-}
+/* ---- reports */
 
 /*
- * One that ends by itself, or takes too long to import, would do so again, and stays in the list as
- * failed. One that was killed later is replaced when it is wanted.
+ * proc(5): the second number of statm is the resident memory, the third what of it is of files, in
+ * pages. Unlike smaps, it costs nothing to read.
  */
-static void zygote_on_event(void *user, const tfc_process_event *event)
+static void zygote_measure(pid_t pid, tfc_zygote *zygote)
 {
-	struct zygote_entry *zygote = user;
-	struct tfc__zygotes *zygotes = zygote->zygotes;
-	if (event->kind == TFC__PROCESS_READY) {
-		zygote->is_ready = true;
-		zygote_log_ready(zygote);
-	}
-	if (event->kind != TFC_PROCESS_EXITED)
+	char path[64], text[128];
+	unsigned long long resident = 0, of_files = 0;
+	snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+	if (tfc__read_text(path, text, sizeof(text)) < 0 ||
+	    sscanf(text, "%*u %llu %llu", &resident, &of_files) != 2 || of_files > resident)
 		return;
-	bool is_killed = event->reason == TFC_EXIT_SIGNAL && zygote->is_ready;
-	if (is_killed || event->reason == TFC_EXIT_LOST) {
-		zygote_free(zygote);
-		return;
-	}
-	zygote_describe_end(zygote, event);
-	tfc_process_close(zygote->process);
-	zygote->process = NULL;
-	for (size_t i = 0; i < zygote->user_count && zygotes->options.fn; i++)
-		zygotes->options.fn(zygote->users[i], zygote->failure);
+	zygote->rss_bytes = resident * (uint64_t)sysconf(_SC_PAGESIZE);
+	zygote->anonymous_bytes = (resident - of_files) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* ---- its start */
+/* Borrowed from the zygote. */
+static void zygote_fill(const struct zygote_entry *zygote, tfc_zygote *info)
+{
+	*info = (tfc_zygote){.size = sizeof(*info),
+			     .state = *zygote->failure   ? TFC_ZYGOTE_FAILED
+				      : zygote->is_ready ? TFC_ZYGOTE_READY
+							 : TFC_ZYGOTE_IMPORTING,
+			     .node = "",
+			     .interpreter = zygote->interpreter,
+			     .modules = (const char *const *)zygote->modules.items,
+			     .text = zygote->failure,
+			     .pid = zygote->process ? (int32_t)tfc_process_pid(zygote->process) : 0,
+			     .started_ns = zygote->started_ns};
+	if (info->state == TFC_ZYGOTE_READY && info->pid)
+		zygote_measure((pid_t)info->pid, info);
+}
+
+/* Of all users, or with `user` of this one. */
+static void zygote_report(const struct zygote_entry *zygote, const void *user, bool has_ended)
+{
+	const struct tfc__zygotes_options *options = &zygote->zygotes->options;
+	tfc_zygote info;
+	zygote_fill(zygote, &info);
+	for (size_t i = 0; i < zygote->user_count && options->fn; i++) {
+		if (user && zygote->users[i].user != user)
+			continue;
+		info.attempts = zygote->users[i].attempts;
+		options->fn(zygote->users[i].user, zygote->number, has_ended ? NULL : &info);
+	}
+}
+
+void tfc__zygotes_report(struct tfc__zygotes *zygotes, const void *user)
+{
+	TFC__LIST_EACH (link, &zygotes->list)
+		zygote_report(tfc__container_of(link, struct zygote_entry, link), user, false);
+}
+
+/* ---- its import */
 
 static char *join_modules(const struct tfc__strv *modules)
 {
@@ -152,6 +148,75 @@ static char *join_modules(const struct tfc__strv *modules)
 	}
 	return text;
 }
+
+static void zygote_log_ready(const struct zygote_entry *zygote)
+{
+	char memory[TFC__MEMORY_TEXT_SIZE];
+	char *modules = join_modules(&zygote->modules);
+	tfc_zygote info;
+	zygote_fill(zygote, &info);
+	tfc__memory_text(info.rss_bytes, memory);
+	tfc__log(zygote->zygotes->options.ctx, TFC_LOG_INFO, "warm", "",
+		 "process %d has imported %s and uses %s; tasks are forked from it", (int)info.pid,
+		 modules ? modules : "its modules", memory);
+	free(modules);
+}
+
+/* ---- its end */
+
+/* The last line of its output says why it cannot serve. */
+static void zygote_describe_end(struct zygote_entry *zygote, const tfc_process_event *event)
+{
+	char **lines = NULL, *modules = join_modules(&zygote->modules);
+	const char *line = NULL;
+	if (tfc__log_tail(tfc__private_dir_path(zygote->zygotes->options.dir), zygote->log_name, 0,
+			  0, 1, &lines) >= 0)
+		line = lines[0];
+	if (event->reason == TFC_EXIT_SIGNAL)
+		snprintf(zygote->failure, TEXT_SIZE,
+			 "the process was killed by signal %d before it had imported %.200s; an "
+			 "import may take 120 s",
+			 event->status, modules ? modules : "its modules");
+	else if (event->reason == TFC_EXIT_NOT_STARTED)
+		snprintf(zygote->failure, TEXT_SIZE, "%s", event->text);
+	else if (line && *line)
+		snprintf(zygote->failure, TEXT_SIZE, "%s", line);
+	else
+		snprintf(zygote->failure, TEXT_SIZE, "the process ended with status %d",
+			 event->status);
+	free(modules);
+	if (lines)
+		tfc_strv_free(lines);
+}
+
+/*
+ * One that ends by itself, or takes too long to import, would do so again, and stays in the list as
+ * failed. One that was killed later is replaced when it is wanted.
+ */
+static void zygote_on_event(void *user, const tfc_process_event *event)
+{
+	struct zygote_entry *zygote = user;
+	if (event->kind == TFC__PROCESS_READY) {
+		zygote->is_ready = true;
+		zygote_log_ready(zygote);
+	}
+	if (event->kind == TFC__PROCESS_READY || event->kind == TFC_PROCESS_STARTED)
+		zygote_report(zygote, NULL, false);
+	if (event->kind != TFC_PROCESS_EXITED)
+		return;
+	bool is_killed = event->reason == TFC_EXIT_SIGNAL && zygote->is_ready;
+	if (is_killed || event->reason == TFC_EXIT_LOST) {
+		zygote_report(zygote, NULL, true);
+		zygote_free(zygote);
+		return;
+	}
+	zygote_describe_end(zygote, event);
+	tfc_process_close(zygote->process);
+	zygote->process = NULL;
+	zygote_report(zygote, NULL, false);
+}
+
+/* ---- its start */
 
 static int zygote_spawn(struct zygote_entry *zygote, const struct tfc__warm_attempt *attempt,
 			const struct tfc__strv *env)
@@ -181,17 +246,23 @@ static struct zygote_entry *zygote_new(struct tfc__zygotes *zygotes,
 				       const struct tfc__warm_attempt *attempt, char *key)
 {
 	struct zygote_entry *zygote = calloc(1, sizeof(*zygote));
-	char *modules = join_modules(attempt->modules);
-	if (!zygote || !modules) {
+	char *interpreter = strdup(attempt->argv[0]);
+	if (zygote)
+		tfc__strv_add_all(&zygote->modules, (const char *const *)attempt->modules->items);
+	if (!zygote || !interpreter || zygote->modules.is_failed) {
+		if (zygote)
+			tfc__strv_fini(&zygote->modules);
 		free(zygote);
-		free(modules);
+		free(interpreter);
 		free(key);
 		return NULL;
 	}
 	zygote->zygotes = zygotes;
 	zygote->key = key;
-	zygote->modules = modules;
-	snprintf(zygote->log_name, sizeof(zygote->log_name), "zygote-%u", ++zygotes->serial);
+	zygote->interpreter = interpreter;
+	zygote->started_ns = tfc__wall();
+	zygote->number = ++zygotes->last_number;
+	snprintf(zygote->log_name, sizeof(zygote->log_name), "zygote-%u", zygote->number);
 	tfc__list_append(&zygotes->list, &zygote->link);
 	zygotes->count++;
 	return zygote;
@@ -199,17 +270,19 @@ static struct zygote_entry *zygote_new(struct tfc__zygotes *zygotes,
 
 /* ---- its users */
 
-static bool zygote_add_user(struct zygote_entry *zygote, void *user)
+/* NULL: out of memory. */
+static struct zygote_user *zygote_add_user(struct zygote_entry *zygote, void *user)
 {
 	for (size_t i = 0; i < zygote->user_count; i++)
-		if (zygote->users[i] == user)
-			return true;
-	void **users = realloc(zygote->users, (zygote->user_count + 1) * sizeof(*users));
+		if (zygote->users[i].user == user)
+			return &zygote->users[i];
+	struct zygote_user *users = realloc(zygote->users,
+					    (zygote->user_count + 1) * sizeof(*users));
 	if (!users)
-		return false;
-	users[zygote->user_count++] = user;
+		return NULL;
 	zygote->users = users;
-	return true;
+	users[zygote->user_count] = (struct zygote_user){.user = user};
+	return &users[zygote->user_count++];
 }
 
 void tfc__zygotes_leave(struct tfc__zygotes *zygotes, const void *user)
@@ -219,7 +292,7 @@ void tfc__zygotes_leave(struct tfc__zygotes *zygotes, const void *user)
 	TFC__LIST_EACH (link, &zygotes->list) {
 		struct zygote_entry *zygote = tfc__container_of(link, struct zygote_entry, link);
 		for (size_t i = zygote->user_count; i-- > 0;)
-			if (zygote->users[i] == user)
+			if (zygote->users[i].user == user)
 				zygote->users[i] = zygote->users[--zygote->user_count];
 	}
 }
@@ -290,11 +363,14 @@ const tfc_process *tfc__zygotes_get(struct tfc__zygotes *zygotes,
 	else
 		free(key);
 	tfc__strv_fini(&env);
-	if (!zygote || !zygote_add_user(zygote, attempt->user))
+	struct zygote_user *user = zygote ? zygote_add_user(zygote, attempt->user) : NULL;
+	if (!user)
 		return NULL;
+	user->attempts += zygote->process != NULL;
 	tfc__list_remove(&zygote->link);
 	tfc__list_append(&zygotes->list, &zygote->link);
 	if (*zygote->failure)
 		snprintf(ret_text, TEXT_SIZE, "%s", zygote->failure);
+	zygote_report(zygote, attempt->user, false);
 	return zygote->process;
 }

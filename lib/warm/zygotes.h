@@ -8,13 +8,18 @@
 
 #include "base/strv.h"
 #include "proc/proc.h"
+#include <tfcluster/results.h>
 
 #define TFC__ZYGOTES 2 /* per node, if the options do not say otherwise */
 
 struct tfc__zygotes;
 
-/* A zygote has failed, and the user's attempts start cold. In dispatch, once per user. */
-typedef void (*tfc__zygotes_fn)(void *user, const char *text);
+/*
+ * A zygote of the user has changed, or an attempt of the user was given to it. It has a number, and
+ * no node; NULL: it has ended, and may be made again. In dispatch, in tfc__zygotes_get and in
+ * tfc__zygotes_report.
+ */
+typedef void (*tfc__zygotes_fn)(void *user, uint32_t number, const tfc_zygote *zygote);
 
 struct tfc__zygotes_options {
 	tfc_ctx *ctx;
@@ -47,6 +52,9 @@ struct tfc__warm_attempt {
 const tfc_process *tfc__zygotes_get(struct tfc__zygotes *zygotes,
 				    const struct tfc__warm_attempt *attempt,
 				    char ret_text[TFC__WARM_TEXT]);
+
+/* Calls fn for each zygote of the user. */
+void tfc__zygotes_report(struct tfc__zygotes *zygotes, const void *user);
 
 /* The user ends. Its zygotes stay, for the next one that wants them. */
 void tfc__zygotes_leave(struct tfc__zygotes *zygotes, const void *user);

@@ -11,7 +11,7 @@ MODULES = ["base", "ctx", "spec", "job", "port", "wire", "log", "proc", "bundle"
 
 # The module whose face a public header is, where the name does not say it.
 PUBLIC = {"backend": "ctx", "error": "base", "export": "base", "key": "wire",
-          "memory": "base", "version": "base", "process": "proc", "hooks": "agent", "results": "agent",
+          "memory": "base", "version": "base", "process": "proc", "hooks": "agent", "results": "warm",
           "upstream": "cluster"}
 
 # Faces of lower modules that a module may read all the same: the names of job and task states and

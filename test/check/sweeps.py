@@ -42,6 +42,7 @@ ALLOCATES_NOTHING = {
     "tfc_op_cancel": "schedules what is there",
     "tfc_event_exit_status": "calculates",
     "tfc_job_info_task": "gives what is there",
+    "tfc_job_info_zygote": "gives what is there",
     "tfc_explanation_task": "gives what is there",
     "tfc_jobs_at": "gives what is there",
     "tfc_members_at": "gives what is there",

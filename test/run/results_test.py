@@ -248,7 +248,7 @@ class ResultsTest(unittest.TestCase):
 
 
 class SchemaTest(unittest.TestCase):
-    TABLES = {"end": ("job", "end"), "task": ("job", "task"), "job": ("job", None),
+    TABLES = {"end": ("job", "end"), "task": ("job", "task"), "zygote": ("job", "zygote"), "job": ("job", None),
               "jobs": ("jobs", None), "missing": ("jobs", "missing"), "member": ("members", "member"),
               "explanation": ("explanation", None), "plan": ("explanation", "plan")}
 
@@ -267,10 +267,10 @@ class SchemaTest(unittest.TestCase):
             shown = set(re.findall(r'\.json = "(\w+)"', tables[table]))
             self.assertEqual(set(found["properties"]), shown, table)
 
-    def test_a_listed_job_has_the_keys_of_a_described_one_but_for_its_tasks(self):
+    def test_a_listed_job_has_the_keys_of_a_described_one_but_for_its_tasks_and_zygotes(self):
         listed = SCHEMAS["jobs"]["$defs"]["job"]["properties"]
         described = dict(SCHEMAS["job"]["properties"])
-        del described["tasks"]
+        del described["tasks"], described["zygotes"]
         self.assertEqual(listed, described)
 
     def test_words_are_those_of_the_library(self):
@@ -281,6 +281,8 @@ class SchemaTest(unittest.TestCase):
         job, task = SCHEMAS["job"]["properties"], SCHEMAS["job"]["$defs"]["task"]["properties"]
         self.assertEqual(job["state"]["enum"] + ["damaged", "?"], names("tfc_job_state_name", 11))
         self.assertEqual(task["state"]["enum"] + ["?"], names("tfc_task_state_name", 11))
+        zygote = SCHEMAS["job"]["$defs"]["zygote"]["properties"]
+        self.assertEqual(zygote["state"]["enum"] + ["?"], names("tfc_zygote_state_name", 5))
         self.assertEqual(job["reason"]["enum"] + ["?"], names("tfc_end_reason_name", 14))
         strategy = SCHEMAS["explanation"]["properties"]["strategy"]
         self.assertEqual(strategy["enum"][1:] + ["?"], names("tfc_strategy_name", 5))

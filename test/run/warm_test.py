@@ -1,6 +1,8 @@
 """Warm starts: attempts that are forked from a process that has imported modules, and what they see."""
 import os
 import pathlib
+import re
+import signal
 import sys
 
 import clients_test
@@ -183,7 +185,16 @@ class WarmTest(harness.RunTest):
         self.assertEqual([line for line in run.errors() if "cold" in line], [])
 
 
-class NodeWarmTest(clients_test.ClientsTest):
+class WarmJobTest(clients_test.ClientsTest):
+    def start_warm(self, module, *options):
+        """The id of a job whose tasks run until they are stopped."""
+        run = self.ask("start", "--detach", "--framework", "none", "--warm", module, *options, "--", sys.executable, "-c",
+                       "import time; time.sleep(600)")
+        self.assertEqual(run.status, 0, run.err)
+        return run.lines()[0]
+
+
+class NodeWarmTest(WarmJobTest):
     def node(self, name, *args):
         return super().node(name, "--verbose", "--zygotes", "1", *args)
 
@@ -210,6 +221,57 @@ class NodeWarmTest(clients_test.ClientsTest):
         reports = [line for line in node.errors() if "has imported" in line]
         self.assertEqual(len(reports), 1, reports)
         self.assertRegex(reports[0], rf"process \d+ has imported {MODULE} and uses \d+(\.\d+)? MiB; tasks are forked from it$")
+
+    def await_zygote(self, job, state, attempts):
+        def found():
+            zygotes = self.describe(job).get("zygotes", [])
+            return zygotes if [(zygote["state"], zygote["attempts"]) for zygote in zygotes] == [(state, attempts)] else None
+        return harness.wait_until(found, f"a zygote that is {state}")[0]
+
+    def test_describe_shows_the_process_with_its_memory(self):
+        job = self.start_warm(MODULE, "--worker", "2")
+        self.await_ready(job, 2)
+        zygote = self.await_zygote(job, "ready", 2)
+        self.assertEqual((zygote["node"], zygote["modules"], zygote["interpreter"]), ("a", [MODULE], sys.executable))
+        self.assertNotIn("text", zygote)
+        status = pathlib.Path(f"/proc/{zygote['pid']}/status").read_text()
+        resident, anonymous = (int(re.search(rf"{name}:\s+(\d+) kB", status)[1]) * 1024 for name in ("VmRSS", "RssAnon"))
+        self.assertAlmostEqual(zygote["rss_bytes"], resident, delta=resident / 4)
+        self.assertAlmostEqual(zygote["anonymous_bytes"], anonymous, delta=resident / 4)
+        self.assertGreater(zygote["anonymous_bytes"], 1 << 20)
+        table = self.ask("describe", job).out.decode()
+        self.assertRegex(table, rf"(?m)^WARM +NODE +PID +ATTEMPTS +AGE +RSS +ANONYMOUS +STATE\n{re.escape(MODULE)} +a +{zygote['pid']} +2 "
+                                r"+\S+ +\d+(\.\d+)?MiB +\d+(\.\d+)?MiB +ready$")
+        os.kill(zygote["pid"], signal.SIGKILL)  # made again when it is wanted
+        harness.wait_until(lambda: "zygotes" not in self.describe(job), "no zygote")
+        self.assertEqual(self.ask("stop", job, "--wait").status, 0)
+
+    def test_describe_says_why_the_import_failed(self):
+        job = self.start_warm("absent_module")
+        self.await_ready(job)
+        zygote = self.await_zygote(job, "failed", 1)
+        reason = "cannot import absent_module: ModuleNotFoundError: No module named 'absent_module'"
+        self.assertEqual((zygote["text"], zygote["pid"], zygote["rss_bytes"]), (reason, 0, 0))
+        self.assertRegex(self.ask("describe", job).out.decode(), rf"(?m)^absent_module +a +- +1 +\S+ +- +- +failed: {re.escape(reason)}$")
+        self.assertEqual(self.ask("stop", job, "--wait").status, 0)
+        self.assertNotIn("zygotes", self.describe(job))
+
+
+class NodesWarmTest(WarmJobTest):
+    names = "ab"
+
+    def test_describe_shows_the_processes_of_all_nodes(self):
+        job = self.start_warm(MODULE, "--worker", "2")
+        self.await_ready(job, 2)
+
+        def states():
+            return {zygote["node"]: (zygote["state"], zygote["attempts"], zygote["rss_bytes"] > 1 << 20)
+                    for zygote in self.describe(job).get("zygotes", [])}
+
+        harness.wait_until(lambda: states() == dict.fromkeys("ab", ("ready", 1, True)), "a zygote on each node")
+        os.kill(self.describe(job)["zygotes"][0]["pid"], signal.SIGKILL)
+        harness.wait_until(lambda: len(states()) == 1, "the end of one")
+        self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
 
 
 if __name__ == "__main__":

@@ -302,6 +302,69 @@ static void events_are_written_as_they_ever_were(void **state)
 			    "6c91a36f6e65");
 }
 
+/* The reader's clock is two seconds ahead. */
+static void a_zygote_comes_as_it_was_sent(void **state)
+{
+	static const char *const modules[] = {"tensorflow", "sklearn", NULL};
+	const tfc_zygote zygote = {.state = TFC_ZYGOTE_FAILED,
+				   .interpreter = "/usr/bin/python3",
+				   .modules = modules,
+				   .text = "cannot import sklearn",
+				   .pid = 70000,
+				   .attempts = 3,
+				   .started_ns = tfc__wall() - TFC__SECOND,
+				   .rss_bytes = 5000000001u,
+				   .anonymous_bytes = 5000000000u};
+	for (int is_gone = 0; is_gone < 2; is_gone++) {
+		const struct tfc__task_event sent = {.kind = TFC__AGENT_ZYGOTE,
+						     .task = 1,
+						     .number = 9,
+						     .zygote = is_gone ? NULL : &zygote};
+		struct tfc__buf buf = {0};
+		struct tfc__msg msg;
+		struct tfc__reader reader = {.ahead_ns = 2 * TFC__SECOND};
+		struct tfc__task_event event;
+		tfc__event_write(&buf, &sent);
+		parse(&buf, &msg);
+		assert_int_equal(tfc__event_read(&reader, &msg.root, TASKS, NULL, &event), TFC_OK);
+		expect_event(&event, &sent);
+		assert_int_equal(!event.zygote, is_gone);
+		if (event.zygote) {
+			assert_int_equal(event.zygote->state, TFC_ZYGOTE_FAILED);
+			assert_string_equal(event.zygote->interpreter, "/usr/bin/python3");
+			assert_string_equal(event.zygote->modules[1], "sklearn");
+			assert_null(event.zygote->modules[2]);
+			assert_string_equal(event.zygote->text, "cannot import sklearn");
+			assert_int_equal(event.zygote->pid, 70000);
+			assert_int_equal(event.zygote->attempts, 3);
+			assert_in_range(event.zygote->started_ns, zygote.started_ns,
+					zygote.started_ns + 3 * TFC__SECOND);
+			assert_true(event.zygote->rss_bytes == 5000000001u);
+			assert_true(event.zygote->anonymous_bytes == 5000000000u);
+		}
+		tfc__reader_fini(&reader);
+		tfc__msg_fini(&msg);
+		tfc__buf_fini(&buf);
+	}
+}
+
+/* What a zygote lacks is empty: nobody tests its texts for NULL. */
+static void a_zygote_without_fields_has_no_null(void **state)
+{
+	struct tfc__reader reader = {.ahead_ns = 0};
+	struct tfc__msg msg;
+	struct tfc__task_event event;
+	struct tfc__buf buf = golden_parse("82a56576656e7410a67a79676f746580", &msg);
+	assert_int_equal(tfc__event_read(&reader, &msg.root, TASKS, NULL, &event), TFC_OK);
+	assert_int_equal(event.kind, TFC__AGENT_ZYGOTE);
+	assert_string_equal(event.zygote->interpreter, "");
+	assert_string_equal(event.zygote->text, "");
+	assert_null(event.zygote->modules[0]);
+	tfc__msg_fini(&msg);
+	tfc__buf_fini(&buf);
+	tfc__reader_fini(&reader);
+}
+
 static void expect_refusal(const char *hex, const char *text)
 {
 	struct tfc__reader reader = {.ahead_ns = 0};
@@ -324,6 +387,9 @@ static void what_the_job_does_not_have_is_refused(void **state)
 	expect_refusal("81a6737461746573c4020000", "states: must have 3 bytes");
 	expect_refusal("81a56576656e740a", "states: must have 3 bytes");
 	expect_refusal("81a56576656e7405", "process: is missing");
+	expect_refusal("82a56576656e7410a67a79676f746581a3706964c3",
+		       "zygote.pid: must be a whole number of 32 bits");
+	expect_refusal("82a56576656e7410a67a79676f7465a178", "zygote: must be a map");
 	expect_refusal("81a770726f6365737381a3706964c3",
 		       "process.pid: must be a whole number of 32 bits");
 }
@@ -360,6 +426,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_order_comes_as_it_was_sent),
 		cmocka_unit_test(an_event_comes_as_it_was_sent),
+		cmocka_unit_test(a_zygote_comes_as_it_was_sent),
+		cmocka_unit_test(a_zygote_without_fields_has_no_null),
 		cmocka_unit_test(an_end_comes_with_its_process_on_the_reader_s_clock),
 		cmocka_unit_test(orders_are_written_as_they_ever_were),
 		cmocka_unit_test(events_are_written_as_they_ever_were),

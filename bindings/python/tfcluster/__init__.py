@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .job import Job, Task
     from ._map_batches import map_batches
     from .resolver import ClusterResolver
-    from .types import AttemptEnd, Event, JobInfo, Member, RestartPolicy, TaskInfo
+    from .types import AttemptEnd, Event, JobInfo, Member, RestartPolicy, TaskInfo, Zygote
 
 _HOMES = {
     "_producer": ("Partitions",),
@@ -44,7 +44,7 @@ _HOMES = {
     "job": ("Job", "Task"),
     "errors": ("AccessError", "ConnectionLostError", "DeadlineError", "Error", "InvalidError", "JobError",
                "JobStoppedError", "NotFoundError", "TaskFailed"),
-    "types": ("AttemptEnd", "Event", "JobInfo", "Member", "RestartPolicy", "TaskInfo"),
+    "types": ("AttemptEnd", "Event", "JobInfo", "Member", "RestartPolicy", "TaskInfo", "Zygote"),
     "_task_context": ("TaskContext", "context"),
     "resolver": ("ClusterResolver",),
     "_abi": ("Err",),
@@ -56,7 +56,7 @@ __all__ = [  # noqa: F822 (defined by __getattr__)
     "AccessError", "AttemptEnd", "Client", "ClusterResolver", "ConnectionLostError", "DeadlineError", "Err", "Error",
     "Event", "InvalidError", "Job", "JobError", "JobInfo", "JobStoppedError", "Member", "NotFoundError",
     "Partitions", "RestartPolicy", "TFCluster", "TFNode", "TFParallel", "Task", "TaskContext", "TaskFailed", "TaskInfo",
-    "attach", "connect", "context", "local", "map_batches", "run",
+    "Zygote", "attach", "connect", "context", "local", "map_batches", "run",
 ]
 
 

@@ -73,8 +73,28 @@ class TaskInfo:
 
 
 @dataclass(frozen=True)
+class Zygote:
+    """A process of a node from which attempts of a job with `warm` are forked.
+
+    `attempts` are those of the job. Its memory is `rss_bytes`; of these, `anonymous_bytes` are not of files such as
+    libraries, and are shared with an attempt until it writes to them.
+    """
+
+    node: str = ""
+    interpreter: str = ""
+    modules: tuple[str, ...] = ()
+    state: str = ""
+    text: str = ""
+    pid: int = 0
+    attempts: int = 0
+    started: datetime | None = time_field()
+    rss_bytes: int = 0
+    anonymous_bytes: int = 0
+
+
+@dataclass(frozen=True)
 class JobInfo:
-    """A job. `tasks` is filled by `describe`, and empty in a list of jobs."""
+    """A job. `tasks` and `zygotes` are filled by `describe`, and empty in a list of jobs."""
 
     job: str = ""
     name: str = ""
@@ -96,6 +116,7 @@ class JobInfo:
     incidents: int = 0
     nodes: tuple[str, ...] = ()
     tasks: tuple[TaskInfo, ...] = ()
+    zygotes: tuple[Zygote, ...] = ()
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> JobInfo:
@@ -104,7 +125,10 @@ class JobInfo:
         for task in values.get("tasks", ()):
             end = task.get("last_end")
             tasks.append(from_json(TaskInfo, {**task, "last_end": from_json(AttemptEnd, end) if end else None}))
-        return from_json(cls, {**values, "nodes": tuple(values.get("nodes", ())), "tasks": tuple(tasks)})
+        zygotes = tuple(from_json(Zygote, {**zygote, "modules": tuple(zygote.get("modules", ()))})
+                        for zygote in values.get("zygotes", ()))
+        return from_json(cls, {**values, "nodes": tuple(values.get("nodes", ())), "tasks": tuple(tasks),
+                               "zygotes": zygotes})
 
 
 @dataclass(frozen=True)
