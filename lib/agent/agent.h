@@ -54,6 +54,7 @@ struct tfc__agent_options {
 	const char *bundle_dir; /* cache of archives; NULL: a private one */
 	uint32_t slots;         /* tasks that it holds at once; 0: no limit */
 	uint32_t zygotes;       /* processes that tasks are forked from; 0: TFC__ZYGOTES */
+	uint32_t import_ms;     /* how long their import may take; 0: TFC__IMPORT_MS */
 	uint64_t memory; /* limit for the sum of their memory limits, in bytes; 0: no limit */
 	/*
 	 * GPUs: "none", "auto", or their names, "0,1"; NULL: 0 to gpu_count - 1. With "auto" they

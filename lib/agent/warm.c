@@ -38,6 +38,7 @@ int tfc__warm_open(struct tfc__agent *agent, const struct tfc__agent_options *op
 	const struct tfc__zygotes_options own = {.ctx = agent->ctx,
 						 .dir = agent->private_dir,
 						 .max = options->zygotes,
+						 .import_ms = options->import_ms,
 						 .fn = warm_on_change};
 	return tfc__zygotes_open(&own, error, &agent->zygotes);
 }

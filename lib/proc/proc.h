@@ -102,6 +102,8 @@ struct tfc__run_terms {
 	 * (doc/internals/warm.md); NULL: none. */
 	const tfc_process *zygote;
 	bool is_zygote;
+	/* of a zygote: how long tasks wait until it is ready, in ms; then it is killed */
+	uint32_t import_ms;
 };
 
 /*

@@ -276,6 +276,7 @@ static int process_send_spawn(struct tfc__guard *guard, tfc_process *process,
 	if (run_terms && run_terms->zygote && run_terms->zygote->guard == guard)
 		command.zygote = run_terms->zygote->id;
 	command.is_zygote = run_terms && run_terms->is_zygote;
+	command.import_ms = run_terms ? run_terms->import_ms : 0;
 	int code = tfc__launch_build(options, tfc__ctx_error(guard->ctx), &data, &len);
 	if (code < 0)
 		return code;

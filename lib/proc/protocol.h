@@ -185,7 +185,7 @@ struct tfc__command {
 	uint64_t zygote;    /* SPAWN: the process that the task is to be forked from, 0: none */
 	uint32_t is_zygote; /* SPAWN: the task is a zygote. Guard to shim: its socket follows the
 			       locks */
-	uint32_t reserved;
+	uint32_t import_ms; /* SPAWN, of a zygote: how long tasks wait until it is ready */
 };
 
 /* Shim to guard, guard to host. */

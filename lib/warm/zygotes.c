@@ -53,6 +53,8 @@ int tfc__zygotes_open(const struct tfc__zygotes_options *options, tfc_error *err
 	zygotes->options = *options;
 	if (!options->max)
 		zygotes->options.max = TFC__ZYGOTES;
+	if (!options->import_ms)
+		zygotes->options.import_ms = TFC__IMPORT_MS;
 	tfc__list_init(&zygotes->list);
 	*ret_zygotes = zygotes;
 	return TFC_OK;
@@ -175,8 +177,9 @@ static void zygote_describe_end(struct zygote_entry *zygote, const tfc_process_e
 	if (event->reason == TFC_EXIT_SIGNAL)
 		snprintf(zygote->failure, TEXT_SIZE,
 			 "the process was killed by signal %d before it had imported %.200s; an "
-			 "import may take 120 s",
-			 event->status, modules ? modules : "its modules");
+			 "import may take %.7g s",
+			 event->status, modules ? modules : "its modules",
+			 zygote->zygotes->options.import_ms / 1e3);
 	else if (event->reason == TFC_EXIT_NOT_STARTED)
 		snprintf(zygote->failure, TEXT_SIZE, "%s", event->text);
 	else if (line && *line)
@@ -222,7 +225,9 @@ static int zygote_spawn(struct zygote_entry *zygote, const struct tfc__warm_atte
 			const struct tfc__strv *env)
 {
 	struct tfc__zygotes *zygotes = zygote->zygotes;
-	const struct tfc__run_terms terms = {.dir = zygotes->options.dir, .is_zygote = true};
+	const struct tfc__run_terms terms = {.dir = zygotes->options.dir,
+					     .is_zygote = true,
+					     .import_ms = zygotes->options.import_ms};
 	struct tfc__strv argv = {0};
 	tfc__strv_add(&argv, attempt->argv[0]);
 	tfc__strv_add(&argv, "-c");

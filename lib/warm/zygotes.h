@@ -10,7 +10,8 @@
 #include "proc/proc.h"
 #include <tfcluster/results.h>
 
-#define TFC__ZYGOTES 2 /* per node, if the options do not say otherwise */
+#define TFC__ZYGOTES 2              /* per node, if the options do not say otherwise */
+#define TFC__IMPORT_MS (120 * 1000) /* how long an import may take */
 
 struct tfc__zygotes;
 
@@ -25,6 +26,7 @@ struct tfc__zygotes_options {
 	tfc_ctx *ctx;
 	const struct tfc__private_dir *dir; /* for its logs; its locks are shared */
 	uint32_t max;                       /* 0: TFC__ZYGOTES */
+	uint32_t import_ms;                 /* 0: TFC__IMPORT_MS */
 	tfc__zygotes_fn fn;
 };
 

@@ -78,7 +78,7 @@ struct zygote {
 	int socket; /* to it; -1: it has failed */
 	bool is_ready;
 	uint32_t spares_wanted;
-	uint64_t since; /* CLOCK_MONOTONIC: when it was started */
+	uint64_t ready_until; /* CLOCK_MONOTONIC: when it must be ready */
 };
 
 /* A process that a zygote was requested to fork, with its shim, until it is a task. */
@@ -179,8 +179,9 @@ void task_set_shim(struct guard *guard, uint32_t slot, pid_t pid, int socket);
  * that shim has reported its pid, the slot's pid is UNBORN. A task that cannot be forked is started
  * by a shim as usual.
  */
-#define UNBORN INT_MAX                                      /* no pid is that large */
-int warm_open_zygote(struct guard *guard, uint32_t slot);   /* the socket for the zygote, or -1 */
+#define UNBORN INT_MAX /* no pid is that large */
+/* The socket for the zygote, or -1. */
+int warm_open_zygote(struct guard *guard, uint32_t slot, uint32_t import_ms);
 void warm_close_zygote(struct guard *guard, uint32_t slot); /* the slot is free again */
 /* Requests the spares that are wanted. */
 void warm_prepare(struct guard *guard);

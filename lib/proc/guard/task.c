@@ -79,7 +79,8 @@ int task_start_shim(struct guard *guard, uint32_t slot, const struct tfc__comman
 	pid_t pid;
 	int socket, locks[TFC__LOCKS], zygote = -1;
 	int error = dir_prepare(guard, command, locks);
-	if (!error && command->is_zygote && (zygote = warm_open_zygote(guard, slot)) < 0)
+	if (!error && command->is_zygote &&
+	    (zygote = warm_open_zygote(guard, slot, command->import_ms)) < 0)
 		error = errno;
 	error = error ? error : shim_get(guard, command, launch, locks, zygote, &pid, &socket);
 	dir_release(locks);

@@ -23,10 +23,9 @@
 #include "base/clock.h"
 #include "base/pass.h"
 
-#define IMPORT_PATIENCE (120 * TFC__SECOND) /* from the zygote's start until it is ready */
-#define FORK_PATIENCE (10 * TFC__SECOND)    /* from the request until the shim has reported */
-#define CHECK_MS 500                        /* how often both are checked while a task waits */
-#define SPARES_MAX 4                        /* per zygote */
+#define FORK_PATIENCE (10 * TFC__SECOND) /* from the request until the shim has reported */
+#define CHECK_MS 500                     /* how often both are checked while a task waits */
+#define SPARES_MAX 4                     /* per zygote */
 
 static bool birth_is_spare(const struct birth *birth)
 {
@@ -82,7 +81,7 @@ static struct zygote *zygote_find(const struct guard *guard, uint32_t slot)
 	return zygote;
 }
 
-int warm_open_zygote(struct guard *guard, uint32_t slot)
+int warm_open_zygote(struct guard *guard, uint32_t slot, uint32_t import_ms)
 {
 	int ends[2];
 	struct zygote *zygote = malloc(sizeof(*zygote));
@@ -94,7 +93,7 @@ int warm_open_zygote(struct guard *guard, uint32_t slot)
 				  .slot = slot,
 				  .socket = ends[0],
 				  .spares_wanted = 1,
-				  .since = tfc__now()};
+				  .ready_until = tfc__now() + import_ms * TFC__MS};
 	guard->zygotes = zygote;
 	watch(guard, ends[0], EPOLLIN, FIRST_ZYGOTE + slot);
 	return ends[1];
@@ -398,8 +397,7 @@ static bool birth_is_overdue(const struct birth *birth, uint64_t now)
 {
 	const struct zygote *zygote = birth->zygote;
 	return zygote && !birth_is_spare(birth) &&
-	       now > (zygote->is_ready ? birth->since + FORK_PATIENCE
-				       : zygote->since + IMPORT_PATIENCE);
+	       now > (zygote->is_ready ? birth->since + FORK_PATIENCE : zygote->ready_until);
 }
 
 /* The first task that waits and needs something; NULL: none. */
