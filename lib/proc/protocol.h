@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TFC__PROTOCOL_VERSION 18
+#define TFC__PROTOCOL_VERSION 19
 
 /* The descriptors of a guard that was just started. */
 enum tfc__guard_fd {

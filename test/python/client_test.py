@@ -1,5 +1,6 @@
 """A client of three nodes: jobs, members, failures, and a node that dies."""
 
+import sys
 import unittest
 
 import tfcluster as tfc
@@ -34,6 +35,23 @@ class ClientTest(unittest.TestCase):
         self.assertLess(info.submitted, info.ended)
         self.client.rm(job.id)
         self.assertNotIn(job.id, [known.job for known in self.client.jobs()])
+
+    def test_the_processes_that_tasks_are_forked_from_are_described(self) -> None:
+        job = self.client.run([sys.executable, "-c", "import time; time.sleep(600)"], framework="none", warm=["colorsys"],
+                              workers=3, output=False)
+        self.addCleanup(self.client.stop, job.id, kill=True)
+        for _ in job.events():
+            zygotes = self.client.describe(job.id).zygotes
+            if len([zygote for zygote in zygotes if zygote.state == "ready"]) == 3:
+                break
+        self.assertEqual(sorted(zygote.node for zygote in zygotes), ["a", "b", "c"])
+        for zygote in zygotes:
+            self.assertEqual((zygote.modules, zygote.interpreter, zygote.attempts, zygote.text),
+                             (("colorsys",), sys.executable, 1, ""))
+            self.assertGreater(zygote.rss_bytes, zygote.anonymous_bytes)
+            self.assertGreater(zygote.anonymous_bytes, 1 << 20)
+            assert zygote.started
+        self.assertEqual([known.zygotes for known in self.client.jobs()], [()] * len(self.client.jobs()))
 
     def test_members_and_drain(self) -> None:
         self.assertEqual([(member.name, member.state) for member in self.client.members()],

@@ -19,7 +19,8 @@ TASK = {"tt": HOSTILE, "ti": 0, "n": HOSTILE, "ad": HOSTILE, "p": 7, "a": 1, "s"
 BOARD = dict(TASK, tt="tensorboard", s=5)
 LISTED = {"job": HOSTILE, "name": HOSTILE, "state": 3, "maintainer": HOSTILE, "text": HOSTILE, "generation": 1,
           "epoch": 1, "age_ms": 1000, "nodes": [HOSTILE], "task_count": 2, "ready": 1, "restarts": 0}
-JOB = dict(LISTED, tasks=[TASK, BOARD])
+ZYGOTE = {"n": HOSTILE, "i": HOSTILE, "m": [HOSTILE, HOSTILE], "s": 3, "x": HOSTILE, "at": 1}
+JOB = dict(LISTED, tasks=[TASK, BOARD], zygotes=[ZYGOTE])
 DAMAGED = {"job": HOSTILE, "name": HOSTILE, "state": 9, "maintainer": HOSTILE, "text": HOSTILE}
 MEMBER = {"name": HOSTILE, "state": 1, "address": HOSTILE, "labels": [f"{HOSTILE}={HOSTILE}"]}
 EVENTS = [
@@ -113,6 +114,8 @@ class TerminalTest(harness.RunTest):
         task = job["tasks"][0]
         self.assertEqual(task["task"], HOSTILE + "/0")
         self.assertEqual({task["node"], task["address"], task["doing"], task["last_end"]["text"]}, {HOSTILE})
+        zygote, = job["zygotes"]
+        self.assertEqual({zygote["node"], zygote["interpreter"], *zygote["modules"], zygote["text"]}, {HOSTILE})
         member, = json.loads(self.ask("members", "--json").out)
         self.assertEqual((member["name"], member["labels"]), (HOSTILE, {HOSTILE: HOSTILE}))
         listed, = json.loads(self.ask("ps", "--all", "--json").out)

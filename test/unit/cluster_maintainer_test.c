@@ -313,6 +313,79 @@ static void lost_node_is_left_for_another_one(void **state)
 	close_world(&w);
 }
 
+static void report_zygote(struct world *w, const char *node, uint32_t number, uint32_t state)
+{
+	static const char *const modules[] = {"tensorflow", "sklearn", NULL};
+	const tfc_zygote zygote = {.state = state,
+				   .node = "",
+				   .interpreter = "python3",
+				   .modules = modules,
+				   .text = state == TFC_ZYGOTE_FAILED ? "no such module" : ""};
+	report(w, node,
+	       (struct tfc__task_event){.kind = TFC__AGENT_ZYGOTE,
+					.number = number,
+					.zygote = state ? &zygote : NULL});
+}
+
+/* "a ready, b failed: no such module", in the order of the reports */
+static void expect_zygotes(struct world *w, const char *expected)
+{
+	tfc_zygote zygotes[64];
+	char text[1024] = "";
+	uint32_t count = tfc__maintainer_zygote_count(w->maintainer);
+	assert_in_range(count, 0, 64);
+	tfc__maintainer_zygotes(w->maintainer, zygotes);
+	for (uint32_t i = 0; i < count; i++) {
+		size_t len = strlen(text);
+		assert_string_equal(zygotes[i].interpreter, "python3");
+		assert_string_equal(zygotes[i].modules[1], "sklearn");
+		assert_null(zygotes[i].modules[2]);
+		snprintf(text + len, sizeof(text) - len, "%s%s %s%s%s", i ? ", " : "",
+			 zygotes[i].node, tfc_zygote_state_name(zygotes[i].state),
+			 *zygotes[i].text ? ": " : "", zygotes[i].text);
+	}
+	assert_string_equal(text, expected);
+}
+
+static void zygotes_are_known_as_they_were_last_reported(void **state)
+{
+	struct world w;
+	run_on_a_and_b(&w);
+	uint32_t entries = w.journal.count;
+	expect_zygotes(&w, "");
+	report_zygote(&w, "a", 1, TFC_ZYGOTE_IMPORTING);
+	report_zygote(&w, "b", 1, TFC_ZYGOTE_IMPORTING);
+	expect_zygotes(&w, "a importing, b importing");
+	report_zygote(&w, "b", 1, TFC_ZYGOTE_FAILED);
+	report_zygote(&w, "a", 1, TFC_ZYGOTE_READY);
+	report_zygote(&w, "a", 2, TFC_ZYGOTE_IMPORTING);
+	expect_zygotes(&w, "b failed: no such module, a ready, a importing");
+	report_zygote(&w, "a", 1, 0);
+	report_zygote(&w, "a", 7, 0); /* an unknown one */
+	expect_zygotes(&w, "b failed: no such module, a importing");
+	report(&w, "b", (struct tfc__task_event){.kind = TFC__AGENT_LOST, .text = "it is down"});
+	report_zygote(&w, "b", 1, TFC_ZYGOTE_READY);
+	expect_zygotes(&w, "a importing");
+	assert_true(w.journal.count > entries); /* the loss; a zygote is in no journal */
+	close_world(&w);
+}
+
+static void an_agent_that_reports_many_zygotes_fills_no_memory(void **state)
+{
+	struct world w;
+	run_on_a_and_b(&w);
+	uint32_t entries = w.journal.count;
+	report_zygote(&w, "b", 1, TFC_ZYGOTE_READY);
+	for (uint32_t i = 1; i < 1000; i++)
+		report_zygote(&w, "a", i, i < 999 ? TFC_ZYGOTE_READY : TFC_ZYGOTE_FAILED);
+	assert_int_equal(tfc__maintainer_zygote_count(w.maintainer), 17);
+	for (uint32_t i = 1; i < 999; i++)
+		report_zygote(&w, "a", i, 0);
+	expect_zygotes(&w, "b ready, a failed: no such module");
+	assert_int_equal(w.journal.count, entries);
+	close_world(&w);
+}
+
 static void node_that_reports_to_be_full_gets_no_request_again_at_once(void **state)
 {
 	struct world w;
@@ -831,6 +904,8 @@ int main(void)
 		cmocka_unit_test(attempts_are_ordered_when_their_entries_are_kept),
 		cmocka_unit_test(attempt_that_is_stopped_before_it_is_kept_is_never_ordered),
 		cmocka_unit_test(lost_node_is_left_for_another_one),
+		cmocka_unit_test(zygotes_are_known_as_they_were_last_reported),
+		cmocka_unit_test(an_agent_that_reports_many_zygotes_fills_no_memory),
 		cmocka_unit_test(node_that_reports_to_be_full_gets_no_request_again_at_once),
 		cmocka_unit_test(task_without_a_port_goes_to_another_node),
 		cmocka_unit_test(ports_that_another_job_has_are_waited_for),
