@@ -56,6 +56,8 @@ static void await_zygote(struct proc_run *run)
 	for (uint64_t until = tfc__now() + 30 * TFC__SECOND; !run->is_zygote_ready;) {
 		assert_true(tfc__now() < until);
 		assert_true(tfc_ctx_run(run->ctx, 100) >= 0);
+		if (!run->zygote)
+			fail_msg("%s ended before it was ready to fork", proc_task_program());
 	}
 	while (!tfc_process_pid(run->zygote))
 		assert_true(tfc_ctx_run(run->ctx, 100) >= 0);
