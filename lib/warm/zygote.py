@@ -166,12 +166,10 @@ def read_program(fd):
     return [os.fsdecode(word) for word in rest[:int(count)]], cwd, rest[int(count):]
 
 
-def set_path(before, after):
-    """Replaces the directories of PYTHONPATH in sys.path."""
-    for directory in before.split(os.pathsep) if before else []:
-        if directory in sys.path:
-            sys.path.remove(directory)
-    sys.path[:0] = after.split(os.pathsep) if after else []
+def python_path():
+    """The directories of PYTHONPATH, as the module site enters them in sys.path."""
+    path = os.environ.get("PYTHONPATH", "")
+    return [os.path.abspath(directory) for directory in path.split(os.pathsep)] if path else []
 
 
 def reseed():
@@ -181,12 +179,22 @@ def reseed():
         numpy_random.seed()
 
 
+def renew_modules():
+    """What modules have remembered of the process that imported them."""
+    if "tempfile" in sys.modules:
+        sys.modules["tempfile"].tempdir = None
+    if "multiprocessing.process" in sys.modules:  # where the processes begin that it spawns
+        sys.modules["multiprocessing.process"].ORIGINAL_DIR = os.getcwd()
+    if "threading" in sys.modules and sys.version_info < (3, 13):
+        sys.modules["threading"].main_thread()._set_native_id()
+
+
 def become_task(shim):
     words, fds = receive(shim)
     if not words or words[0] != "start" or len(fds) != len(words):
         os._exit(127)
     argv, cwd, variables = read_program(fds[0])
-    path, zone = os.environ.get("PYTHONPATH", ""), os.environ.get("TZ")
+    path, zone = python_path(), os.environ.get("TZ")
     os.environ.clear()
     for variable in variables:
         name, _, value = variable.partition(b"=")
@@ -198,8 +206,9 @@ def become_task(shim):
     connection = socket.socket(fileno=answer)
     if zone != os.environ.get("TZ"):
         time.tzset()
-    set_path(path, os.environ.get("PYTHONPATH", ""))
+    sys.path[:] = dict.fromkeys([*python_path(), *(directory for directory in sys.path if directory not in path)])
     reseed()
+    renew_modules()
     gc.enable()
     connection.send(b"started")
     connection.close()
@@ -209,7 +218,10 @@ def become_task(shim):
 def new_main():
     main = types.ModuleType("__main__")
     main.__builtins__ = __builtins__
-    sys.modules["__main__"] = main
+    if "__annotations__" in globals():
+        main.__annotations__ = {}
+    for name in {"__main__", "__mp_main__"} & sys.modules.keys():  # the second is a name of multiprocessing for it
+        sys.modules[name] = main
     return main
 
 
