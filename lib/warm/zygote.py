@@ -4,6 +4,7 @@ Started as `PYTHON -c SOURCE MODULE...`. Descriptor 3 is a socket to the guard; 
 describes the messages. It ends when the socket does. If it cannot serve, the last line that it prints
 says why.
 """
+import _io
 import atexit
 import ctypes
 import faulthandler
@@ -20,6 +21,7 @@ import time
 import traceback
 import types
 import warnings
+import weakref
 
 GUARD = 3
 CHILD = 9  # in the shim: the socket to the process that becomes the task
@@ -261,65 +263,131 @@ def prepare(argv):
     return prepare_script(words[0])
 
 
-def without_own_frames(tb):
-    own = sys._getframe().f_code.co_filename, globals()
-    while tb and tb.tb_frame.f_globals is own[1]:
+def cut_own_frames(error):
+    """Its traceback begins with the program then, as if nothing had called that."""
+    tb = error.__traceback__
+    while tb and tb.tb_frame.f_globals is globals():
         tb = tb.tb_next
-    return tb
+    return error.with_traceback(tb)
 
 
 def end_with(code):
     """Of SystemExit: the exit status, which end_program needs."""
     global status
-    status = 0 if code is None else code & 0xff if isinstance(code, int) else 1
+    if isinstance(code, int):
+        status = code & 0xff if -2**63 <= code < 2**63 else 255  # as a C long
+    else:
+        status = 0 if code is None else 1
 
 
-def release(namespace):
-    """Names with one underscore first, as the interpreter does."""
-    names = sorted(namespace, key=lambda name: not (name[:1] == "_" and name[1:2] != "_"))
-    for name in names:
-        if name != "__builtins__":
-            namespace[name] = None
+def release_own_modules():
+    """Those of the program, as the interpreter does it: objects that nothing else uses see all names at their end."""
+    own = {name: module for name, module in sys.modules.items() if id(module) not in shared_modules}
+    left = [weakref.ref(module) for module in own.values() if isinstance(module, types.ModuleType)]
+    sys.modules.update(dict.fromkeys(own))
+    own.clear()
+    gc.collect()
+    for module in filter(None, (reference() for reference in reversed(left))):
+        names = vars(module)
+        for name in sorted(names, key=lambda name: not (name[:1] == "_" and name[1:2] != "_")):
+            if name != "__builtins__":
+                names[name] = None
+
+
+def finalize(objects):
+    """As at the end of a cycle of garbage. What files have buffered is written first."""
+    kinds = {kind for kind in {type(each) for each in objects} if hasattr(kind, "__del__")}
+    files = {kind for kind in kinds if _io._IOBase in kind.__mro__}
+    for kind in files, kinds - files:
+        for each in objects:
+            if type(each) in kind and not gc.is_finalized(each):
+                try:
+                    each.flush() if kind is files else each.__del__()
+                except Exception:  # a file is closed, a device is full
+                    pass
+
+
+def can_end_early():
+    """Not when a signal ends the program, when its output cannot be written, or when it has left threads: the
+    interpreter does not let them run while modules disappear."""
+    if status is None or len(sys._current_frames()) > 1:
+        return False
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except Exception:
+        return False
+    return True
 
 
 def end_program():
     """The last exit handler: ends the process as the interpreter would, but releases only what the program has made.
 
     What the zygote has imported shares its memory with the other attempts, and to release it would copy that memory.
-    A program that has no status here, because a signal ends it, or whose output cannot be written, ends as usual.
+    Objects of the program to which the shared modules refer are only finalized.
     """
-    if status is None:
+    if not can_end_early():
+        gc.unfreeze()
         return
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except Exception:
-        return
-    sys.setswitchinterval(1e6)  # other threads do not see modules without names
+    sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
     sys.last_type = sys.last_value = sys.last_traceback = None
-    for module in reversed([*sys.modules.values()]):
-        if isinstance(module, types.ModuleType) and id(module) not in shared_modules:
-            release(vars(module))
+    gc.collect()  # as the interpreter does; a writer comes before its file in the next collection then
+    release_own_modules()
     gc.collect()
+    finalize(gc.get_objects())
     ctypes.PyDLL(None).exit(status)
+
+
+def show(error):
+    """What the interpreter does about an exception that nothing has handled."""
+    kind, tb = type(error), cut_own_frames(error).__traceback__
+    sys.last_type, sys.last_value, sys.last_traceback = kind, error, tb
+    try:
+        sys.excepthook(kind, error, tb)
+    except SystemExit:
+        raise
+    except BaseException as failure:
+        print("Error in sys.excepthook:", file=sys.stderr)
+        sys.__excepthook__(type(failure), cut_own_frames(failure), failure.__traceback__)
+        print("\nOriginal exception was:", file=sys.stderr)
+        sys.__excepthook__(kind, error, tb)
+
+
+def failure_of(program):
+    """What it has raised; None: it has ended normally."""
+    try:
+        program()
+    except SystemExit:
+        raise
+    except KeyboardInterrupt as error:  # the interpreter ends by the signal then
+        hook, tb = sys.excepthook, cut_own_frames(error).__traceback__
+        sys.excepthook = lambda kind, error, _tb: hook(kind, error.with_traceback(tb), tb)
+        raise
+    except BaseException as error:
+        return error
+
+
+def run_to_end(program):
+    """Whether it has failed. Its hook runs when the exception is no longer handled, as in the interpreter."""
+    failure = failure_of(program)
+    if failure is None:
+        return False
+    try:
+        show(failure)
+    finally:
+        del failure  # its traceback refers to this frame
+    return True
 
 
 def run(program):
     try:
-        program()
-        end_with(0)
+        has_failed = run_to_end(program)
     except SystemExit as error:
         end_with(error.code)
         raise
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        kind, tb = type(error), without_own_frames(error.__traceback__)
-        error.__traceback__ = tb
-        sys.last_type, sys.last_value, sys.last_traceback = kind, error, tb
-        sys.excepthook(kind, error, tb)
-        end_with(1)
-        raise SystemExit(1) from None
+    end_with(1 if has_failed else 0)
+    if has_failed:
+        raise SystemExit(1)
 
 
 status = None
@@ -331,7 +399,7 @@ gc.disable()
 fds_before = open_fds()
 import_modules(sys.argv[1:])
 check_is_forkable(fds_before)
-shared_modules = {id(module) for module in sys.modules.values()}
+shared_modules = {id(module): module for module in sys.modules.values()}
 gc.freeze()
 sys.stdout.flush()
 sys.stderr.flush()
