@@ -1,4 +1,7 @@
-"""Warm starts: attempts that are forked from a process that has imported modules, and what they see."""
+"""Warm starts: attempts that are forked from a process that has imported modules, and what they see.
+
+What programs do in them is compared by warm_programs_test.py.
+"""
 import os
 import pathlib
 import re
@@ -69,28 +72,6 @@ class WarmTest(harness.RunTest):
         run = self.assert_same(script, "one", "", "t w o")
         self.assertEqual(len(run.lines()), 11)
         self.assert_same("-u", script, options=["--stall", "100", "--reports", "--env", "A=b"])
-
-    def test_modules_and_code_run_as_well(self):
-        os.mkdir(os.path.join(self.dir, "package"))
-        self.write("package/__main__.py", "import sys; print(sys.argv, __name__, __spec__.name, sys.path[0])")
-        self.assert_same("-m", "package", "x")
-        self.assert_same("-c", "import sys; print(sys.argv, __name__, sys.path[0] == '')", "x")
-
-    def test_each_end_is_the_same(self):
-        cases = ["import sys; sys.exit(3)", "raise SystemExit('text')", "def f(): raise ValueError('x')\nf()", "1 +",
-                 "import os; os._exit(7)", "import atexit; atexit.register(print, 'bye')",
-                 "import threading, time; threading.Thread(target=lambda: (time.sleep(0.1), print('late'))).start()",
-                 "raise KeyboardInterrupt"]
-        for text in cases:
-            with self.subTest(text):
-                script = self.write("script.py", text)
-                cold = self.run_python(script, warm=None, options=["--restart", "0"])
-                warm = self.run_python(script, options=["--restart", "0"])
-                own = [line for line in warm.errors() if '"<string>"' not in line]  # a line of the zygote, and its code
-                self.assertEqual(own if text.endswith("Interrupt") else warm.errors(), cold.errors())
-                self.assertEqual((warm.status, warm.lines()), (cold.status, cold.lines()))
-        missing = os.path.join(self.dir, "missing.py")
-        self.assert_same(missing, options=["--restart", "0"])
 
     def test_random_numbers_differ_between_attempts(self):
         run = self.run_script("import os, random; print(random.random(), flush=True)\n"
@@ -210,6 +191,16 @@ class NodeWarmTest(WarmJobTest):
         self.assertEqual(reports(MODULE, "worker"), [])
         self.assertEqual(reports(MODULE, "worker", "other"), ["all 1 of the node's zygotes are in use by jobs"])
         self.assertEqual(reports("colorsys", "worker"), [])  # the job before has ended
+
+    def test_the_directory_for_temporary_files_is_that_of_each_job(self):
+        self.write("asking.py", "import tempfile; tempfile.gettempdir()")  # it is remembered
+        for name in "one", "two":
+            directory = os.path.join(self.dir, name)
+            os.mkdir(directory)
+            run = self.ask("start", "--framework", "none", "--warm", "asking", "--env", f"PYTHONPATH={self.dir}", "--env",
+                           f"TMPDIR={directory}", "--", sys.executable, "-c",
+                           "import sys, tempfile; print('asking' in sys.modules, tempfile.gettempdir())")
+            self.assertEqual((run.lines()[1:], run.status), ([f"[worker/0] True {directory}"], 0), run.err)
 
     def test_jobs_share_a_process_which_is_logged_with_its_memory(self):
         for _ in range(2):
