@@ -12,6 +12,7 @@ import fcntl
 import gc
 import importlib
 import importlib.machinery
+import linecache
 import os
 import runpy
 import signal
@@ -187,7 +188,7 @@ def renew_modules():
         sys.modules["tempfile"].tempdir = None
     if "multiprocessing.process" in sys.modules:  # where the processes begin that it spawns
         sys.modules["multiprocessing.process"].ORIGINAL_DIR = os.getcwd()
-    if "threading" in sys.modules and sys.version_info < (3, 13):
+    if "threading" in sys.modules:
         sys.modules["threading"].main_thread()._set_native_id()
 
 
@@ -243,6 +244,14 @@ def prepare_script(path):
     return lambda: exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
 
 
+def compile_text(text):
+    """Of -c. From Python 3.13 on, tracebacks show its lines, which the first version finds by the name."""
+    code = compile(text, "<string>", "exec", dont_inherit=True)
+    if hasattr(linecache, "_register_code"):
+        linecache._register_code("<string>" if "<string>" in linecache.cache else code, text, "<string>")
+    return code
+
+
 def prepare(argv):
     """What runs the program that this command line names, as the interpreter itself would."""
     words = argv[1:]
@@ -258,7 +267,7 @@ def prepare(argv):
         sys.argv = ["-c", *words[2:]]
         sys.path.insert(0, "")
         main = new_main()
-        return lambda: exec(compile(words[1], "<string>", "exec", dont_inherit=True), main.__dict__)
+        return lambda: exec(compile_text(words[1]), main.__dict__)
     sys.argv = words
     return prepare_script(words[0])
 
