@@ -28,11 +28,22 @@ GUARD = 3
 CHILD = 9  # in the shim: the socket to the process that becomes the task
 HIGH = 16  # descriptors that are to be moved are first moved up to here
 PR_SET_PDEATHSIG = 1
+PF_EXITING = 4
 NODE_SIGNALS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM}  # a shim blocks them
 
 
 def thread_names():
-    return [open(f"/proc/self/task/{thread}/comm").read().strip() for thread in os.listdir("/proc/self/task")]
+    """Of those that run. One that has been joined may be listed for a moment, with the flag that it exits (proc(5))."""
+    names = []
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{thread}/stat") as file:
+                name, _, fields = file.read().partition("(")[2].rpartition(")")
+        except OSError:  # it has ended
+            continue
+        if not int(fields.split()[6]) & PF_EXITING:
+            names.append(name)
+    return names
 
 
 def open_fds():
