@@ -187,6 +187,28 @@ static void a_zygote_that_does_not_respond_is_ended(void **state)
 	proc_run_end(&run);
 }
 
+/* The last fork is reported 12 s after its request, but 6 s after the one before. */
+static void a_zygote_may_need_long_for_many_forks(void **state)
+{
+	struct proc_run run;
+	struct proc_task tasks[2];
+	setenv("ZYGOTE_FORK_S", "6", 1);
+	proc_run_begin(&run);
+	await_zygote(&run);
+	unsetenv("ZYGOTE_FORK_S");
+	pid_t zygote = tfc_process_pid(run.zygote);
+	for (int i = 0; i < 2; i++)
+		proc_start(&run, &tasks[i], NULL, "wait", NULL);
+	for (int i = 0; i < 2; i++) {
+		proc_await_start(&run, &tasks[i]);
+		assert_true(is_forked(tasks[i].pid));
+	}
+	assert_int_equal(tfc_process_pid(run.zygote), zygote);
+	for (int i = 0; i < 2; i++)
+		end(&run, &tasks[i]);
+	proc_run_end(&run);
+}
+
 static void a_killed_guard_takes_forked_tasks_and_zygote_along(void **state)
 {
 	struct proc_run run;
@@ -245,6 +267,7 @@ int main(void)
 		cmocka_unit_test(a_zygote_killed_while_it_forks_loses_no_task),
 		cmocka_unit_test(a_task_is_stopped_before_its_zygote_has_forked_it),
 		cmocka_unit_test(a_zygote_that_does_not_respond_is_ended),
+		cmocka_unit_test(a_zygote_may_need_long_for_many_forks),
 		cmocka_unit_test(a_killed_guard_takes_forked_tasks_and_zygote_along),
 		cmocka_unit_test(a_thousand_forks_leave_nothing_behind),
 	};

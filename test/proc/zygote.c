@@ -158,8 +158,11 @@ void zygote_serve(int *argc, char ***argv)
 {
 	const char *own_program = (*argv)[0];
 	struct request request;
+	const char *fork_s = getenv(
+		"ZYGOTE_FORK_S"); /* how long it needs for a fork, as under load */
 	send(GUARD, "ready", 5, MSG_NOSIGNAL);
 	while (receive(GUARD, &request) == 0) {
+		sleep(fork_s ? (unsigned)atoi(fork_s) : 0);
 		int shim = fork_task(&request);
 		if (shim >= 0) {
 			become_task(shim, own_program, argc, argv);

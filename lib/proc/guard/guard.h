@@ -79,6 +79,7 @@ struct zygote {
 	bool is_ready;
 	uint32_t spares_wanted;
 	uint64_t ready_until; /* CLOCK_MONOTONIC: when it must be ready */
+	uint64_t progress;    /* of the same clock: when it was ready or has forked last */
 };
 
 /* A process that a zygote was requested to fork, with its shim, until it is a task. */
@@ -91,7 +92,7 @@ struct birth {
 	pid_t pid;             /* the shim; 0: it has not reported it yet */
 	int launch;            /* the memfd of the task; -1: none */
 	struct tfc__command command;
-	uint64_t since;   /* CLOCK_MONOTONIC: when it was requested, or the zygote became ready */
+	uint64_t since;   /* CLOCK_MONOTONIC: when it was requested, or taken by a task */
 	bool is_over;     /* the task must be started without the zygote */
 	bool is_stopped;  /* a stop was requested, */
 	uint64_t kill_at; /* with this deadline */

@@ -23,7 +23,7 @@
 #include "base/clock.h"
 #include "base/pass.h"
 
-#define FORK_PATIENCE (10 * TFC__SECOND) /* from the request until the shim has reported */
+#define FORK_PATIENCE (10 * TFC__SECOND) /* from the request, or from the fork before it */
 #define CHECK_MS 500                     /* how often both are checked while a task waits */
 #define SPARES_MAX 4                     /* per zygote */
 
@@ -143,10 +143,8 @@ void warm_receive_zygote(struct guard *guard, uint32_t slot)
 		return;
 	}
 	zygote->is_ready = true;
+	zygote->progress = tfc__now();
 	guard->is_spare_wanted = true;
-	for (struct birth *birth = guard->births; birth; birth = birth->next)
-		if (birth->zygote == zygote)
-			birth->since = tfc__now();
 	host_report(guard, &(struct tfc__report){.kind = TFC__MSG_READY,
 						 .id = guard->core.tasks[slot].id});
 }
@@ -273,6 +271,8 @@ static void birth_receive(struct guard *guard, struct birth *birth)
 	if (len == (ssize_t)sizeof(report) && report.kind == TFC__MSG_BORN && report.pid > 0 &&
 	    !birth->pid) {
 		birth->pid = report.pid;
+		if (birth->zygote)
+			birth->zygote->progress = tfc__now();
 		if (!birth_is_spare(birth) && !birth->is_stopped)
 			birth_complete(guard, birth);
 		return;
@@ -396,8 +396,12 @@ static void birth_start_cold(struct guard *guard, struct birth *birth)
 static bool birth_is_overdue(const struct birth *birth, uint64_t now)
 {
 	const struct zygote *zygote = birth->zygote;
-	return zygote && !birth_is_spare(birth) &&
-	       now > (zygote->is_ready ? birth->since + FORK_PATIENCE : zygote->ready_until);
+	if (!zygote || birth_is_spare(birth))
+		return false;
+	if (!zygote->is_ready)
+		return now > zygote->ready_until;
+	uint64_t since = birth->since > zygote->progress ? birth->since : zygote->progress;
+	return now > since + FORK_PATIENCE;
 }
 
 /* The first task that waits and needs something; NULL: none. */
