@@ -95,7 +95,13 @@ class Job:
         self._fds = {self._process.stdout.fileno(), self._process.stderr.fileno()}
         self.errors = b""
 
-    def _read(self, timeout):
+    @property
+    def pid(self):
+        """Of tfc_run."""
+        return self._process.pid
+
+    def read(self, timeout):
+        """Reads what it has said, at most once; waits for that up to `timeout` seconds."""
         for fd in select.select(self._fds, [], [], timeout)[0]:
             data = os.read(fd, 1 << 16)
             if not data:
@@ -121,7 +127,7 @@ class Job:
                 since += 1
             if not self._fds or time.monotonic() > end:
                 raise AssertionError(f"never came: {what}")
-            self._read(0.2)
+            self.read(0.2)
 
     def find(self, match, since=0, until=None):
         """What match gives for the events so far."""
@@ -167,7 +173,7 @@ class Job:
         """Reads until it has exited; returns the exit status."""
         end = time.monotonic() + patience
         while self._fds and time.monotonic() < end:
-            self._read(0.2)
+            self.read(0.2)
         return self._process.wait(max(end - time.monotonic(), 1))
 
     def end(self, patience=PATIENCE):

@@ -1,0 +1,98 @@
+"""Parameter servers whose tasks are forked: a worker, the ps, the chief and the process that forks them are killed."""
+
+import os
+import signal
+import time
+import unittest
+
+import cluster
+import parameter_server_test
+from cluster import ENDED, output, state
+
+
+def children_of(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(child) for child in file.read().split()]
+    except OSError:  # it has ended
+        return []
+
+
+def descendants_of(pid):
+    found = children_of(pid)
+    for child in found:
+        found += children_of(child)
+    return found
+
+
+def is_of_zygote(pid):
+    """Whether it has the command line of a process that has imported TensorFlow, which its forks keep."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read().split(b"\0")[:-1]
+    except OSError:
+        return False
+    return len(words) == 4 and words[1] == b"-c" and words[3] == b"tensorflow"
+
+
+def start_time(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return int(file.read().rpartition(")")[2].split()[19])
+
+
+class WarmTest(parameter_server_test.Deaths):
+
+    def zygote(self):
+        """The oldest process with its command line."""
+        return min(filter(is_of_zygote, descendants_of(self.job.pid)), key=start_time)
+
+    def assert_forked(self, *tasks):
+        pids = {event["task"]: event["pid"] for event in self.job.events if event["event"] == "task" and event["pid"]}
+        self.assertEqual([task for task in tasks if not is_of_zygote(pids[task])], [])
+
+    def kill_zygote_while_it_forks(self):
+        """Two workers die, it is killed while it forks them, and both start again, forked or not."""
+        before, since, zygote = self.job.attempts(), self.job.mark(), self.zygote()
+        workers = ("worker/0", "worker/1")
+        for task in workers:
+            self.job.signal_task(task, signal.SIGKILL)
+        end = time.monotonic() + cluster.PATIENCE
+        while not children_of(zygote):
+            self.assertLess(time.monotonic(), end, "it does not fork")
+            self.job.read(0.001)
+        os.kill(zygote, signal.SIGKILL)
+        for task in workers:
+            self.job.wait_for(state(task, ENDED, before[task]), f"the death of {task}", since)
+            self.job.wait_for(state(task, "ready", before[task] + 1), f"{task} again", since)
+        self.job.wait_step("chief/0", 0, self.job.mark(), before["chief/0"])
+        self.assertEqual(self.job.attempts(), {**before, **{task: before[task] + 1 for task in workers}})
+
+    def await_spare(self):
+        """Until the next task can be forked: the process that replaces a killed one has imported TensorFlow."""
+        end = time.monotonic() + cluster.PATIENCE
+        tasks = {event["pid"] for event in self.job.events if event["event"] == "task"}
+        while len({*filter(is_of_zygote, descendants_of(self.job.pid))} - tasks) < 2:
+            self.assertLess(time.monotonic(), end, "no fork in advance")
+            self.job.read(0.02)
+
+    def test_each_death_restarts_a_forked_task(self):
+        job = self.start(
+            strategy="parameter_server", argv=self.program("parameter_server.py"),
+            roles={"chief": {}, "worker": {"count": 2, "server": True}, "ps": {"server": True}})
+        job.wait_for(output("chief/0", r"^saved step="), "a checkpoint")
+        self.assert_forked("chief/0", "worker/0", "worker/1", "ps/0")
+        self.kill_worker()
+        self.assert_forked("worker/1")
+        self.kill_zygote_while_it_forks()
+        self.kill_chief()  # its start wants another process, and waits for it
+        self.assert_forked("chief/0")
+        self.await_spare()
+        self.kill_ps()
+        self.assert_forked("chief/0", "ps/0")
+        self.release()
+        self.assert_succeeded("chief/0")
+        self.assertEqual(job.attempts(), {"chief/0": 3, "worker/0": 2, "worker/1": 3, "ps/0": 2})
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
