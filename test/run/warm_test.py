@@ -108,6 +108,7 @@ class WarmTest(harness.RunTest):
         self.write("with_thread.py", "import threading, time\n"
                    "threading.Thread(target=time.sleep, args=(1000,), daemon=True, name='t').start()")
         self.write("with_file.py", "file = open(__file__)")
+        self.write("with_device.py", "import os; device = os.open('/dev/zero', os.O_RDONLY)")  # as one that uses a GPU has
         self.write("suicidal.py", "import os; os.kill(os.getpid(), 9)")
         self.write("broken.py", "raise RuntimeError('on purpose')")
         path = ["--env", f"PYTHONPATH={self.dir}"]
@@ -116,6 +117,7 @@ class WarmTest(harness.RunTest):
             ("broken", path, "cannot import broken: RuntimeError: on purpose"),
             ("with_thread", path, "the modules have 1 threads running, which a fork does not copy: "),
             ("suicidal", path, "the process was killed by signal 9 before it had imported suicidal; an import may take 120 s"),
+            ("with_device", path, "the modules have opened /dev/zero, which attempts cannot share"),
             ("with_file", path, f"the modules have opened {self.dir}/with_file.py, which attempts cannot share"),
         ]
         for module, options, reason in cases:
@@ -144,9 +146,14 @@ class WarmTest(harness.RunTest):
 
     def test_variables_that_act_at_import_have_zygotes_of_their_own(self):
         """Two roles, two values, two zygotes; with a third role there is no room."""
-        code = "import os, sys; print(os.environ['OMP_NUM_THREADS'], sys.modules.get(%r) is not None)" % MODULE
+        for variable in "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES":
+            with self.subTest(variable):
+                self.assert_own_zygotes(variable)
+
+    def assert_own_zygotes(self, variable):
+        code = f"import os, sys; print(os.environ['{variable}'], {MODULE!r} in sys.modules)"
         names = ["worker", "one", "two"]
-        roles = {name: {"env": {"OMP_NUM_THREADS": str(i)}, "sidecar": name != "worker"} for i, name in enumerate(names)}
+        roles = {name: {"env": {variable: str(i)}, "sidecar": name != "worker"} for i, name in enumerate(names)}
         job = self.job_file(framework="none", argv=[sys.executable, "-c", code], warm=[MODULE], roles=roles,
                             success="all_workers")
         run = self.run_local("--job", job)
