@@ -318,12 +318,12 @@ def finalize(objects):
     """As at the end of a cycle of garbage. What files have buffered is written first."""
     kinds = {kind for kind in {type(each) for each in objects} if hasattr(kind, "__del__")}
     files = {kind for kind in kinds if _io._IOBase in kind.__mro__}
-    for kind in files, kinds - files:
+    for group in files, kinds - files:
         for each in objects:
-            if type(each) in kind and not gc.is_finalized(each):
+            if type(each) in group and not gc.is_finalized(each):
                 try:
-                    each.flush() if kind is files else each.__del__()
-                except Exception:  # a file is closed, a device is full
+                    each.flush() if group is files else type(each).__del__(each)
+                except BaseException:  # a file is closed, a device is full
                     pass
 
 
