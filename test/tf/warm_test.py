@@ -1,7 +1,9 @@
 """Parameter servers whose tasks are forked: a worker, the ps, the chief and the process that forks them are killed."""
 
 import os
+import pathlib
 import signal
+import sys
 import time
 import unittest
 
@@ -92,6 +94,16 @@ class WarmTest(parameter_server_test.Deaths):
         self.release()
         self.assert_succeeded("chief/0")
         self.assertEqual(job.attempts(), {"chief/0": 3, "worker/0": 2, "worker/1": 3, "ps/0": 2})
+
+    def test_a_summary_that_is_never_flushed_is_in_the_file_at_the_end(self):
+        """TensorFlow itself refers to the default writer, and its modules are shared with other tasks."""
+        program = ("import sys, tensorflow as tf\n"
+                   "tf.summary.create_file_writer(sys.argv[1]).set_as_default()\n"
+                   "tf.summary.scalar('the_last_value', 1.0, step=0)")
+        logs = pathlib.Path(self.dir, "logs")
+        self.start("--framework", "none", "--", sys.executable, "-c", program, str(logs))
+        self.assertEqual(self.job.end()[1], 0)
+        self.assertEqual([b"the_last_value" in path.read_bytes() for path in logs.iterdir()], [True])
 
 
 if __name__ == "__main__":
