@@ -6,8 +6,8 @@
 #
 #   gcc     all tests, real TensorFlow, PyTorch and JAX included; warnings are errors
 #   clang   unit tests; warnings are errors
-#   asan    unit, conformance, sim, worlds, fuzz and proc, with its campaign, under AddressSanitizer
-#           and UndefinedBehaviorSanitizer: library, helper programs, guard and shim
+#   asan    unit, conformance, sim, fuzz, proc with its campaign, and worlds of nodes, under
+#           AddressSanitizer and UndefinedBehaviorSanitizer: library, helper programs, guard and shim
 #   tsan    unit, conformance, sim, fuzz, and of proc the tests whose host has threads, under
 #           ThreadSanitizer: the others have one thread, and take six minutes
 #   valgrind
@@ -128,7 +128,7 @@ run_asan() {
 	build_asan || return
 	rm -f "$build"/asan/meson-logs/helper.*
 	ASAN_OPTIONS=detect_leaks=1:abort_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-		run_tests asan asan "${sanitized[@]}" --suite proc --suite worlds --timeout-multiplier 5
+		run_tests asan asan "${sanitized[@]}" --suite proc --suite node_worlds --timeout-multiplier 5
 	find_reports
 }
 
