@@ -143,6 +143,8 @@ void tfc__node_close_members(tfc_node *node);
 const char *tfc__node_member_id(const tfc_node *node, const struct tfc__member *member);
 /* Drains or undrains this node, and notifies the members. */
 void tfc__node_set_draining(tfc_node *node, bool is_draining);
+/* Replaces the labels that this node offers while it runs. */
+int tfc__node_set_labels(tfc_node *node, const char *const *labels, tfc_error *error);
 
 /* ==== peers */
 

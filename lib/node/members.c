@@ -101,6 +101,15 @@ void tfc__node_set_draining(tfc_node *node, bool is_draining)
 	tfc__members_set_draining(node->members, tfc__members_self(node->members), is_draining);
 }
 
+int tfc__node_set_labels(tfc_node *node, const char *const *labels, tfc_error *error)
+{
+	struct tfc__member *self = tfc__members_self(node->members);
+	tfc_member_info info;
+	tfc__member_info(self, &info);
+	info.labels = labels;
+	return tfc__members_learn(node->members, self, &info, error);
+}
+
 const char *tfc__node_member_id(const tfc_node *node, const struct tfc__member *member)
 {
 	const struct tfc__node_peer *peer = member->owner;
