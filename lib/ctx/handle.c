@@ -39,6 +39,7 @@ int tfc__ctx_check_handles(tfc_ctx *ctx)
 		[TFC__HANDLE_SUBSCRIPTION] = "subscription",
 		[TFC__HANDLE_FEED_PRODUCER] = "feed producer",
 		[TFC__HANDLE_FEED_CONSUMER] = "feed consumer",
+		[TFC__HANDLE_ALLOCATION] = "allocation",
 	};
 	uint32_t counts[TFC__HANDLE_KINDS] = {0};
 	char open[200] = "";

@@ -7,7 +7,7 @@ import re
 import sys
 
 MODULES = ["base", "ctx", "spec", "job", "port", "wire", "log", "proc", "bundle", "warm", "agent",
-           "transport", "member", "store", "cluster", "gateway", "feed", "node"]
+           "transport", "member", "store", "cluster", "gateway", "feed", "node", "allocation"]
 
 # The module whose face a public header is, where the name does not say it.
 PUBLIC = {"backend": "ctx", "error": "base", "export": "base", "key": "wire",

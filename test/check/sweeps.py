@@ -21,6 +21,8 @@ ALLOCATES_NOTHING = {
     "*_close": "frees, and commands the guard without an allocation unless its socket is full",
     "tfc_port_hold_release": "frees",
     "*_release": "frees",
+    "tfc_allocation_describe": "gives what is there",
+    "tfc_allocation_node": "gives what is there",
     "tfc_feed_batch_bytes": "gives what is there",
     "tfc_feed_batch_column": "gives what is there",
     "tfc_feed_batch_column_count": "gives what is there",

@@ -31,6 +31,7 @@ struct row {
 };
 
 #define OPTION_STRUCTS(X)                                            \
+	X(tfc_allocation_options, TFC_ALLOCATION_OPTIONS_INIT)       \
 	X(tfc_ctx_options, TFC_CTX_OPTIONS_INIT)                     \
 	X(tfc_feed_column, TFC_FEED_COLUMN_INIT)                     \
 	X(tfc_feed_consumer_options, TFC_FEED_CONSUMER_OPTIONS_INIT) \
@@ -283,12 +284,26 @@ static int take_watch(struct calls *calls, const void *options)
 	return code;
 }
 
+static void see_allocation(void *user, const tfc_allocation_event *event)
+{
+}
+
+static int take_allocation(struct calls *calls, const void *options)
+{
+	tfc_allocation *allocation = NULL;
+	int code = tfc_allocation_open(calls->ctx, options, see_allocation, NULL, &allocation);
+	tfc_allocation_close(allocation);
+	return code;
+}
+
 static const struct {
 	const char *name;
 	size_t size;
 	int (*take)(struct calls *calls, const void *options);
 	size_t reserved; /* offset of that field; 0: none */
 } takers[] = {
+	{"tfc_allocation_options", sizeof(tfc_allocation_options), take_allocation,
+	 offsetof(tfc_allocation_options, reserved)},
 	{"tfc_ctx_options", sizeof(tfc_ctx_options), take_ctx},
 	{"tfc_gateway_options", sizeof(tfc_gateway_options), take_gateway,
 	 offsetof(tfc_gateway_options, reserved)},

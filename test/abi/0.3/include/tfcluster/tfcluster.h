@@ -5,6 +5,7 @@
 #ifndef TFCLUSTER_TFCLUSTER_H
 #define TFCLUSTER_TFCLUSTER_H
 
+#include <tfcluster/allocation.h>
 #include <tfcluster/backend.h>
 #include <tfcluster/bundle.h>
 #include <tfcluster/ctx.h>

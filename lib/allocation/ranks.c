@@ -1,0 +1,122 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "allocation/internal.h"
+#include "base/fail.h"
+
+uint32_t tfc__allocation_list(const tfc_allocation *allocation, int state, char *text, size_t size)
+{
+	uint32_t count = 0, shown = 0;
+	size_t len;
+	for (uint32_t i = 0; i < allocation->info.rank_count; i++)
+		count += allocation->ranks[i].state == (unsigned)state;
+	len = (size_t)snprintf(text, size, "rank%s", count == 1 ? "" : "s");
+	uint32_t most = count > 9 ? 8 : count;
+	for (uint32_t i = 0; i < allocation->info.rank_count && shown < most; i++) {
+		if (allocation->ranks[i].state != (unsigned)state)
+			continue;
+		const char *joint = !shown                               ? " "
+				    : shown + 1 == most && most == count ? " and "
+									 : ", ";
+		len += (size_t)snprintf(text + len, size - len, "%s%u", joint, i);
+		shown++;
+	}
+	if (most < count)
+		snprintf(text + len, size - len, " and %u more", count - most);
+	return count;
+}
+
+/* ---- the members, as ranks */
+
+static bool allocation_read_rank(const tfc_allocation *allocation, const char *name,
+				 uint32_t *ret_rank)
+{
+	unsigned long rank;
+	char *end;
+	if (strncmp(name, "rank-", 5) != 0)
+		return false;
+	rank = strtoul(name + 5, &end, 10);
+	if (*end || rank >= allocation->info.rank_count)
+		return false;
+	*ret_rank = (uint32_t)rank;
+	return true;
+}
+
+static void allocation_read_labels(tfc_allocation *allocation, struct tfc__rank *rank,
+				   const tfc_member_info *member)
+{
+	rank->disagrees = false;
+	for (const char *const *at = member->labels; at && *at; at++) {
+		if (strncmp(*at, LABEL_COMMAND, strlen(LABEL_COMMAND)) == 0)
+			rank->disagrees = *allocation->command &&
+					  strcmp(*at + strlen(LABEL_COMMAND),
+						 allocation->command) != 0;
+		else if (rank == allocation->ranks &&
+			 strncmp(*at, LABEL_END, strlen(LABEL_END)) == 0)
+			snprintf(allocation->end, sizeof(allocation->end), "%s",
+				 *at + strlen(LABEL_END));
+	}
+}
+
+void tfc__allocation_set_member(tfc_allocation *allocation, const struct tfc__member *entry)
+{
+	tfc_member_info info, *member = &info;
+	uint32_t number;
+	tfc__member_info(entry, member);
+	if (!allocation_read_rank(allocation, member->name, &number))
+		return;
+	struct tfc__rank *rank = &allocation->ranks[number];
+	bool is_gone = entry->is_out || member->state == TFC_MEMBER_LEFT ||
+		       member->state == TFC_MEMBER_DOWN;
+	bool was_alive = rank->state == RANK_ALIVE;
+	allocation_read_labels(allocation, rank, member);
+	rank->slots = member->slots;
+	if (is_gone && was_alive) {
+		rank->state = RANK_GONE;
+		rank->has_left = member->state == TFC_MEMBER_LEFT;
+	} else if (member->state == TFC_MEMBER_ALIVE) {
+		rank->state = RANK_ALIVE;
+	}
+	bool is_alive = rank->state == RANK_ALIVE;
+	if (was_alive != is_alive) {
+		rank->is_unreported = true;
+		allocation->alive += is_alive ? 1 : -1U;
+	}
+	tfc__work_schedule(&allocation->work);
+}
+
+void tfc__allocation_on_member(struct tfc__observer *watch, const void *event)
+{
+	const struct tfc__member_event *change = event;
+	tfc__allocation_set_member(tfc__container_of(watch, tfc_allocation, watch), change->member);
+}
+
+/* ---- whether they suffice */
+
+bool tfc__allocation_suffices(const tfc_allocation *allocation, tfc_error *error)
+{
+	char gone[TFC__RANK_LIST_SIZE];
+	uint64_t slots = 0;
+	uint32_t count = tfc__allocation_list(allocation, RANK_GONE, gone, sizeof(gone));
+	uint32_t least = allocation->min_ranks ? allocation->min_ranks : 1;
+	for (uint32_t i = 0; i < allocation->info.rank_count; i++)
+		if (allocation->ranks[i].state == RANK_ALIVE)
+			slots += allocation->ranks[i].slots;
+	if (allocation->alive < least)
+		tfc__fail(error, TFC_ELOST, "allocation", 0,
+			  "%s %s lost, and %u of at least %u ranks are left", gone,
+			  count == 1 ? "is" : "are", allocation->alive, least);
+	else if (slots >= allocation->needed_slots)
+		return true;
+	else if (count)
+		tfc__fail(error, TFC_ELOST, "allocation", 0,
+			  "%s %s lost, and the other ranks have %u slots for %u tasks", gone,
+			  count == 1 ? "is" : "are", (uint32_t)slots, allocation->needed_slots);
+	else
+		tfc__fail(error, TFC_EEXHAUSTED, "allocation", 0,
+			  "the job has %u tasks, and the ranks have %u slots, one for each CPU "
+			  "that they were granted; request more CPUs for each rank, or set slots",
+			  allocation->needed_slots, (uint32_t)slots);
+	return false;
+}

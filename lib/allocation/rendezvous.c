@@ -1,0 +1,166 @@
+#include "allocation/rendezvous.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "wire/secret_file.h"
+
+#define HEAD "tfcluster-rendezvous 1\n"
+#define ADDRESS "address "
+#define KEY "key "
+#define FILE_MAX 1024
+
+/* ---- the file */
+
+/* The file appears complete: it is renamed to its name after it was written. */
+int tfc__rendezvous_write(const char *path, const struct tfc__rendezvous *rendezvous,
+			  tfc_error *error)
+{
+	char text[FILE_MAX], suffix[17], *temp = NULL;
+	bool has_key = rendezvous->key[0];
+	int len = snprintf(text, sizeof(text), "%s%s%s\n%s%s%s", HEAD, ADDRESS, rendezvous->address,
+			   has_key ? KEY : "", rendezvous->key, has_key ? "\n" : "");
+	if (tfc__random_hex(suffix) < 0)
+		return tfc__fail_errno(error, "allocation", errno, "cannot read random bytes");
+	if (asprintf(&temp, "%s.%s", path, suffix) < 0)
+		return tfc__fail_nomem(error, "allocation");
+	int code = tfc__secret_write(temp, text, (size_t)len, error);
+	if (code == TFC_OK && rename(temp, path) < 0)
+		code = tfc__fail_errno(error, "allocation", errno, "cannot write \"%s\"", path);
+	if (code < 0)
+		unlink(temp);
+	sodium_memzero(text, sizeof(text));
+	free(temp);
+	return code;
+}
+
+/* Reads the line that begins with `head` at *at into `field`, and advances *at. */
+static bool rendezvous_read_line(const char **at, const char *head, char *field, size_t size)
+{
+	size_t head_len = strlen(head);
+	if (strncmp(*at, head, head_len) != 0)
+		return false;
+	size_t len = strcspn(*at + head_len, "\n");
+	if (!(*at)[head_len + len] || !len || len >= size)
+		return false;
+	memcpy(field, *at + head_len, len);
+	field[len] = '\0';
+	*at += head_len + len + 1;
+	return true;
+}
+
+int tfc__rendezvous_read(const char *path, tfc_error *error, struct tfc__rendezvous *ret)
+{
+	struct tfc__rendezvous read = {{0}, {0}};
+	const char *host;
+	char *text;
+	size_t len, host_len;
+	uint16_t port;
+	int code = tfc__secret_read(path, FILE_MAX, error, &text, &len);
+	if (code < 0)
+		return code;
+	const char *at = text + (sizeof(HEAD) - 1);
+	bool is_whole = strncmp(text, HEAD, sizeof(HEAD) - 1) == 0 &&
+			rendezvous_read_line(&at, ADDRESS, read.address, sizeof(read.address)) &&
+			tfc__rendezvous_is_address(read.address, &host, &host_len, &port) &&
+			(!*at || rendezvous_read_line(&at, KEY, read.key, sizeof(read.key))) &&
+			!*at;
+	if (is_whole)
+		*ret = read;
+	else
+		code = tfc__fail(error, TFC_EPARSE, "allocation", 0,
+				 "\"%s\" is not a rendezvous file of this version", path);
+	sodium_memzero(&read, sizeof(read));
+	tfc__secret_free(text, len);
+	return code;
+}
+
+void tfc__rendezvous_remove(const char *path, const char *address)
+{
+	struct tfc__rendezvous now;
+	if (tfc__rendezvous_read(path, NULL, &now) == TFC_OK && strcmp(now.address, address) == 0)
+		unlink(path);
+	sodium_memzero(&now, sizeof(now));
+}
+
+/* ---- addresses */
+
+bool tfc__rendezvous_is_address(const char *text, const char **ret_host, size_t *ret_host_len,
+				uint16_t *ret_port)
+{
+	const char *colon = strrchr(text, ':');
+	if (!colon || strchr(text, '/'))
+		return false;
+	int port = tfc__port_read(colon + 1);
+	bool has_brackets = *text == '[' && colon > text && colon[-1] == ']';
+	size_t len = (size_t)(colon - text) - 2 * has_brackets;
+	if (port <= 0 || colon == text || !len)
+		return false;
+	*ret_host = text + has_brackets;
+	*ret_host_len = len;
+	*ret_port = (uint16_t)port;
+	return true;
+}
+
+/* Connecting a datagram socket only chooses a route. */
+static bool route_find(const char *peer, char ret_host[INET6_ADDRSTRLEN])
+{
+	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+				 .ai_socktype = SOCK_DGRAM},
+			*found = NULL;
+	struct sockaddr_storage own;
+	socklen_t len = sizeof(own);
+	if (getaddrinfo(peer, "9", &hints, &found) != 0)
+		return false;
+	int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool is_found = fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
+			getsockname(fd, (struct sockaddr *)&own, &len) == 0 &&
+			getnameinfo((struct sockaddr *)&own, len, ret_host, INET6_ADDRSTRLEN, NULL,
+				    0, NI_NUMERICHOST) == 0;
+	if (fd >= 0)
+		close(fd);
+	freeaddrinfo(found);
+	return is_found;
+}
+
+/* The first address of an interface that is up and leads out of this machine. */
+static bool interface_find(int family, char ret_host[INET6_ADDRSTRLEN])
+{
+	struct ifaddrs *all = NULL, *at;
+	if (getifaddrs(&all) < 0)
+		return false;
+	for (at = all; at; at = at->ifa_next) {
+		const struct sockaddr_in6 *six = (const void *)at->ifa_addr;
+		if (at->ifa_addr && at->ifa_addr->sa_family == family && at->ifa_flags & IFF_UP &&
+		    !(at->ifa_flags & IFF_LOOPBACK) &&
+		    !(family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr)) &&
+		    getnameinfo(at->ifa_addr,
+				family == AF_INET ? sizeof(struct sockaddr_in)
+						  : sizeof(struct sockaddr_in6),
+				ret_host, INET6_ADDRSTRLEN, NULL, 0, NI_NUMERICHOST) == 0)
+			break;
+	}
+	freeifaddrs(all);
+	return at;
+}
+
+void tfc__route_source(const char *peer, char ret_host[INET6_ADDRSTRLEN])
+{
+	/* Addresses for documentation, RFC 5737 and 3849: only a default route leads there. */
+	if (!(peer && route_find(peer, ret_host)) && !route_find("192.0.2.1", ret_host) &&
+	    !route_find("2001:db8::1", ret_host) && !interface_find(AF_INET, ret_host) &&
+	    !interface_find(AF_INET6, ret_host))
+		strcpy(ret_host, "127.0.0.1");
+}
