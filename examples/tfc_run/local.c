@@ -11,37 +11,17 @@
 #include <tfcluster/tfcluster.h>
 #include <unistd.h>
 
+#include "local.h"
+
 #include "follow.h"
 #include "job_options.h"
-#include "local_options.h"
 
 #define INTERRUPT_MS 2000 /* between SIGINT and the stop sequence */
 #define STUCK_MS 2000     /* once stopping, output that is blocked for so long is dropped */
 #define KILLED_MS 1000    /* after a kill, unwritten output is dropped after this time */
 #define STOPPING_POLL_MS 100
 
-struct local {
-	const struct local_options *options;
-	struct output output;
-	int signals; /* signalfd */
-	tfc_ctx *ctx;
-	tfc_node *node;
-	tfc_gateway *gateway;
-	tfc_sub *sub;
-	char job[64];
-	tfc_stop_options stop; /* the requested stop, sent as soon as the job has an id */
-	bool is_stopping;
-	bool is_output_dropped;
-	bool has_lost_output; /* standard output failed */
-	bool is_ended;
-	int stop_signal;        /* the signal for which the job was stopped */
-	uint64_t still_here_ns; /* when to report the tasks that ignored SIGINT; 0: never */
-	uint64_t drop_ns;       /* when to stop waiting for output to be written; 0: never */
-	int status;
-};
-
-/* tfc_run itself cannot continue: prints `text` or the context's error as its last line. */
-static void local_fail(struct local *local, const char *text)
+void local_fail(struct local *local, const char *text)
 {
 	output_message(&local->output, ERROR, "%s", text ? text : tfc_ctx_error(local->ctx)->text);
 	output_hush(&local->output);
@@ -56,7 +36,7 @@ static uint64_t after_ms(uint64_t ms)
 	return now_ns() + ms * 1000000;
 }
 
-static void local_stop(struct local *local, int signal, uint32_t interrupt_ms, bool is_kill)
+void local_stop(struct local *local, int signal, uint32_t interrupt_ms, bool is_kill)
 {
 	if (!local->is_stopping)
 		local->stop_signal = signal;
@@ -163,26 +143,44 @@ static void local_on_log(void *user, const tfc_log_entry *entry)
 {
 	struct local *local = user;
 	bool is_task = strchr(entry->subject, '/'); /* otherwise it is about the only job */
-	output_message(&local->output, ERROR, "%s%s%s", is_task ? entry->subject : "",
+	output_message(&local->output, ERROR, "%s%s%s%s", local->who, is_task ? entry->subject : "",
 		       is_task ? ": " : "", entry->text);
 }
 
-static void local_start(struct local *local)
+void local_open(struct local *local, const struct local_options *options)
 {
-	extern char **environ;
 	tfc_error error = TFC_ERROR_INIT;
 	tfc_ctx_options ctx = TFC_CTX_OPTIONS_INIT;
-	tfc_node_options node = TFC_NODE_OPTIONS_INIT;
-	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
-	const char *temp_dir = getenv("TMPDIR");
+	*local = (struct local){.options = options, .who = ""};
+	output_open(&local->output, &options->output);
+	local->output.log_dir = options->log_dir;
+	local->output.has_status = !options->output.is_quiet;
+	local->signals = signals_open();
 	ctx.helper_dir = getenv("TFC_HELPER_DIR"); /* for helpers that are not installed yet */
 	ctx.log = local_on_log;
 	ctx.log_user = local;
 	ctx.log_level = TFC_LOG_WARNING;
-	if (tfc_ctx_new(&ctx, &error, &local->ctx) < 0) {
+	if (local->signals < 0)
+		local_fail(local, strerror(errno));
+	else if (tfc_ctx_new(&ctx, &error, &local->ctx) < 0)
 		local_fail(local, error.text);
-		return;
-	}
+}
+
+void local_submit(struct local *local, tfc_node *node)
+{
+	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
+	gateway.node = node;
+	if (tfc_gateway_open(local->ctx, &gateway, &local->gateway) < 0 ||
+	    local_send_request(local) < 0)
+		local_fail(local, NULL);
+}
+
+static tfc_node *local_open_node(struct local *local)
+{
+	extern char **environ;
+	tfc_node *opened = NULL;
+	tfc_node_options node = TFC_NODE_OPTIONS_INIT;
+	const char *temp_dir = getenv("TMPDIR");
 	node.env = (const char *const *)environ;
 	node.port_first = local->options->ports[0];
 	node.port_last = local->options->ports[1];
@@ -190,14 +188,9 @@ static void local_start(struct local *local)
 	node.log_dir = local->options->log_dir;
 	node.gpus = job_wants_gpus(local->options->job) ? "auto" : NULL;
 	node.temp_dir = temp_dir && *temp_dir == '/' ? temp_dir : NULL;
-	if (tfc_node_open(local->ctx, &node, &local->node) < 0) {
+	if (tfc_node_open(local->ctx, &node, &opened) < 0)
 		local_fail(local, NULL);
-		return;
-	}
-	gateway.node = local->node;
-	if (tfc_gateway_open(local->ctx, &gateway, &local->gateway) < 0 ||
-	    local_send_request(local) < 0)
-		local_fail(local, NULL);
+	return opened;
 }
 
 /* ---- the loop */
@@ -251,7 +244,7 @@ static void local_check_output(struct local *local)
 	output_resume(&local->output, local->sub);
 }
 
-static void local_run_loop(struct local *local)
+void local_run_loop(struct local *local)
 {
 	while (!local->is_ended || !output_is_written(&local->output)) {
 		if (!output_poll(&local->output, local->signals, local->ctx,
@@ -269,30 +262,39 @@ static void local_run_loop(struct local *local)
 	}
 }
 
+void local_close_gateway(struct local *local)
+{
+	tfc_sub_close(local->sub);
+	tfc_gateway_close(local->gateway);
+	local->sub = NULL;
+	local->gateway = NULL;
+}
+
+int local_close(struct local *local)
+{
+	local_close_gateway(local);
+	tfc_ctx_free(local->ctx);
+	output_close(&local->output);
+	close(local->signals);
+	return local->status == 0 && local->has_lost_output ? RUN_FAILED : local->status;
+}
+
 int local_main(int argc, char **argv)
 {
 	struct local_options options;
-	struct local local = {.options = &options};
+	struct local local;
+	tfc_node *node = NULL;
 	enum options_result result = local_options_read(argc, argv, &options);
-	if (result != OPTIONS_OK) {
-		local_options_end(&options);
-		return result == OPTIONS_HELP ? 0 : RUN_FAILED;
+	int status = result == OPTIONS_HELP ? 0 : RUN_FAILED;
+	if (result == OPTIONS_OK) {
+		local_open(&local, &options);
+		if (!local.is_ended && (node = local_open_node(&local)))
+			local_submit(&local, node);
+		local_run_loop(&local);
+		local_close_gateway(&local);
+		tfc_node_close(node);
+		status = local_close(&local);
 	}
-	output_open(&local.output, &options.output);
-	local.output.log_dir = options.log_dir;
-	local.output.has_status = !options.output.is_quiet;
-	local.signals = signals_open();
-	if (local.signals < 0)
-		local_fail(&local, strerror(errno));
-	else
-		local_start(&local);
-	local_run_loop(&local);
-	tfc_sub_close(local.sub);
-	tfc_gateway_close(local.gateway);
-	tfc_node_close(local.node);
-	tfc_ctx_free(local.ctx);
-	output_close(&local.output);
-	close(local.signals);
 	local_options_end(&options);
-	return local.status == 0 && local.has_lost_output ? RUN_FAILED : local.status;
+	return status;
 }
