@@ -3,6 +3,7 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "contexts.h"
@@ -33,21 +34,24 @@ static const char *home_dir(void)
 	return user ? user->pw_dir : path;
 }
 
-char *default_state_dir(void)
+char *user_state_dir(void)
 {
 	const char *state = environment_variable("XDG_STATE_HOME"), *at_home = home_dir();
 	char *path = NULL;
 	int len;
-	if (getuid() == 0)
-		len = asprintf(&path, "/var/lib/tfcluster");
-	else if (state && *state == '/') /* XDG requires that a relative path is ignored */
+	if (state && *state == '/') /* XDG requires that a relative path is ignored */
 		len = asprintf(&path, "%s/tfcluster", state);
 	else
 		len = asprintf(&path, "%s/.local/state/tfcluster", at_home ? at_home : "");
-	if (len >= 0)
-		return path;
-	complain("out of memory");
-	return NULL;
+	return len < 0 ? NULL : path;
+}
+
+char *default_state_dir(void)
+{
+	char *path = getuid() == 0 ? strdup("/var/lib/tfcluster") : user_state_dir();
+	if (!path)
+		complain("out of memory");
+	return path;
 }
 
 char *config_path(void)

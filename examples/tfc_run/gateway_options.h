@@ -39,6 +39,9 @@ int key_of_environment(const char **ret_path);
  * error message. */
 char *default_state_dir(void);
 
+/* The same without the exception for root. The caller frees it; NULL: out of memory. */
+char *user_state_dir(void);
+
 /* The path of the file with the contexts. The caller frees it. */
 char *config_path(void);
 

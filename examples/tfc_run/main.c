@@ -28,6 +28,8 @@ static const struct command {
 	int (*main)(int argc, char **argv);
 } commands[] = {
 	{"local", "run a job on this machine, in this process; no daemon", local_main},
+	{"allocation", "run a job on all hosts of an allocation of Slurm, MPI or Kubernetes",
+	 allocation_main},
 	{"start", "submit a job to a node and follow it", start_main},
 	{"attach", "replay a job's output so far and follow it", attach_main},
 	{"ps", "list jobs", ps_main},

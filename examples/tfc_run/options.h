@@ -33,7 +33,7 @@ struct option_table {
 	{                                                         \
 		table, sizeof(table) / sizeof((table)[0]), target \
 	}
-#define OPTION_TABLES_MAX 4
+#define OPTION_TABLES_MAX 5 /* the last one is empty */
 
 /* An option of the command line. */
 struct given {

@@ -57,6 +57,7 @@ int signals_open(void);
 
 /* ---- the commands, one per file. argv[0] is the command's name; they return the exit status. */
 
+int allocation_main(int argc, char **argv);
 int attach_main(int argc, char **argv);
 int completion_main(int argc, char **argv);
 int describe_main(int argc, char **argv);

@@ -105,6 +105,15 @@ char *message_line(const char *text)
 		{"set its option submit_user", "set its option --submit-user"},
 		{"(pass_env)", "(--pass-env)"},
 		{"(advertise)", "(--advertise)"},
+		{"set rank, rank_count and rendezvous", "set --rank, --size and --rendezvous"},
+		{"; set rank_count", "; set --size"},
+		{"rank_count is", "--size is"},
+		{"below rank_count", "below --size"},
+		{"rank is set, but rank_count", "--rank is set, but --size"},
+		{"min_ranks is", "--min-nodes is"},
+		{"or set slots", "or set --slots"},
+		{"rendezvous is missing", "--rendezvous is missing"},
+		{"directory of rendezvous", "directory of --rendezvous"},
 	};
 	char *plain = printable(text, "");
 	const char *hint = error_hint(plain);

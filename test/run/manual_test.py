@@ -73,6 +73,9 @@ class ManualTest(node_test.NodeTest):
             with self.subTest(line=line):
                 if command == "local":
                     line = line.replace("tfc_run local", f"tfc_run local --ports {self.ports}")
+                if command == "allocation":  # as Slurm would start a single rank
+                    line = line.replace("srun -N 2 --ntasks-per-node 1 ", "SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_JOB_ID=1 "
+                                        "SLURM_STEP_ID=0 ").replace("--worker 2", f"--worker 1 --rendezvous {self.dir}")
                 if command == "start":
                     self.write("wait", "")
                 if command == "node":

@@ -203,7 +203,7 @@ class OptionsTest(harness.RunTest):
         self.assertRegex(run.out, rb"^tfc_run \d+\.\d+\.\d+\n$")
         version = run.out
         commands = re.findall(r"\n  ([a-z]+)  ", self.run_bare("--help").out.decode())
-        self.assertEqual(len(commands), 16)
+        self.assertEqual(len(commands), 17)
         for command in commands:
             with self.subTest(command=command):
                 run = self.run_bare(command, "--version")

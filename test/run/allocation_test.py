@@ -1,0 +1,284 @@
+"""tfc_run allocation: ranks that find each other run one job and end together; ranks that die; bad input."""
+import glob
+import json
+import os
+import re
+import signal
+import time
+
+import harness
+
+# Tells that it is there, and on TERM takes a moment before it ends.
+WAITING = ("trap 'echo stopping; sleep 0.3; echo saved; exit 5' TERM; echo up $TFC_TASK_INDEX; "
+           "while :; do sleep 0.1; done")
+ENGINES = ("SLURM_", "OMPI_", "PMIX_", "JOB_COMPLETION_INDEX", "TFC_KEY", "CUDA_VISIBLE_DEVICES")
+
+
+class AllocationTest(harness.RunTest):
+    def setUp(self):
+        super().setUp()
+        self.env = {name: value for name, value in self.env.items() if not name.startswith(ENGINES)}
+        self.shared = os.path.join(self.dir, "shared")
+        os.mkdir(self.shared)
+
+    def rank(self, rank, size, *args, rendezvous=None, env=(), where=()):
+        where = where or ("--rank", str(rank), "--size", str(size), "--rendezvous", rendezvous or self.shared)
+        run = harness.Run(["allocation", *where, "--ports", self.ports, "--framework", "none", *args],
+                          dict(self.env, **dict(env)), self.dir)
+        self.runs.append(run)
+        return run
+
+    def ranks(self, size, *args, **options):
+        """All of them, rank 0 last: the others have to wait for it."""
+        return [self.rank(rank, size, *args, **options) for rank in reversed(range(size))][::-1]
+
+    def await_up(self, runs, count):
+        """Until so many attempts have started."""
+        end = time.monotonic() + harness.PATIENCE
+        while len(re.findall(rb" up \d", runs[0].out)) < count:
+            self.assertLess(time.monotonic(), end, [run.err for run in runs])
+            runs[0].read(0.1)
+
+    def statuses(self, runs):
+        return [run.end().status for run in runs]
+
+    def assert_silent(self, runs):
+        for run in runs:
+            self.assertEqual((run.out, run.err), (b"", b""))
+
+
+class JobTest(AllocationTest):
+    def test_all_ranks_run_one_job_and_end_with_its_status(self):
+        runs = self.ranks(3, "--worker", "3", "--", "sh", "-c", "echo $TFC_TASK_INDEX is here; touch up.$TFC_TASK_INDEX; "
+                          "until [ $(ls up.* | wc -l) = 3 ]; do sleep 0.05; done; exit 7")
+        self.assertEqual(self.statuses(runs), [7, 7, 7])
+        self.assertEqual(sorted(runs[0].lines()), [f"[worker/{i}] {i} is here" for i in range(3)])
+        self.assertRegex(runs[0].err.decode(), r"^tfc_run: rank 0 of 3 without an engine, with \d+ CPUs?, all memory, "
+                                               r"GPUs: all\n")
+        self.assertIn("exited with 7", runs[0].err.decode())
+        self.assert_silent(runs[1:])
+        self.assertEqual(os.listdir(self.shared), [])
+
+    def test_each_task_has_the_environment_of_its_rank(self):
+        args = ["--worker", "2", "--slots", "1", "--", "sh", "-c", "echo $TFC_TASK_INDEX at $WHERE with $PMIX_RANK."]
+        runs = [self.rank(rank, 2, *args, env={"WHERE": f"host {rank}", "PMIX_RANK": "1"}) for rank in range(2)]
+        self.assertEqual(self.statuses(runs), [0, 0])
+        found = [re.fullmatch(r"\[worker/(\d)\] \1 at host (\d) with \.", line) for line in runs[0].lines()]
+        self.assertEqual(sorted(match[2] for match in found), ["0", "1"])
+
+    def test_the_engine_is_recognised_by_its_variables(self):
+        args = ["--worker", "2", "--", "true"]
+        runs = [self.rank(rank, 2, *args, where=("--rendezvous", self.shared),
+                          env={"SLURM_PROCID": str(rank), "SLURM_STEP_NUM_TASKS": "2", "SLURM_JOB_ID": "17",
+                               "SLURM_STEP_ID": "3", "SLURM_NODEID": str(rank), "SLURM_CPUS_ON_NODE": "1",
+                               "SLURM_MEM_PER_NODE": "512", "CUDA_VISIBLE_DEVICES": "2,3"}) for rank in range(2)]
+        self.assertEqual(self.statuses(runs), [0, 0])
+        self.assertIn("rank 0 of 2 in Slurm (slurm-17.3), with 1 CPU, 512 MiB, GPUs: 2,3", runs[0].err.decode())
+
+    def test_an_address_and_a_key_in_the_environment(self):
+        self.run_bare("keygen", os.path.join(self.dir, "key"))
+        with open(os.path.join(self.dir, "key"), encoding="ascii") as file:
+            key = file.read()
+        runs = self.ranks(2, "--worker", "2", "--slots", "1", "--", "sh", "-c", "env | grep -c TFC_KEY; true",
+                          rendezvous=f"127.0.0.1:{self.first_port + harness.PORTS_A_TEST - 1}", env={"TFC_KEY_DATA": key})
+        self.assertEqual(self.statuses(runs), [0, 0])
+        self.assertEqual(sorted(runs[0].lines()), ["[worker/0] 0", "[worker/1] 0"])
+
+    def test_the_logs_are_kept_by_each_rank(self):
+        runs = self.ranks(2, "--worker", "2", "--slots", "1", "--output-dir", "logs", "--", "sh", "-c",
+                          "echo of $TFC_TASK_INDEX")
+        self.assertEqual(self.statuses(runs), [0, 0])
+        found = glob.glob(os.path.join(self.dir, "logs", "rank-*", "*", "*"))
+        self.assertEqual(len({path.split("/rank-")[1][0] for path in found}), 2, found)
+
+    def test_events_as_json_come_from_rank_0_alone(self):
+        runs = self.ranks(2, "--worker", "2", "--json", "--", "echo", "here")
+        self.assertEqual(self.statuses(runs), [0, 0])
+        events = runs[0].events()
+        self.assertEqual([event["event"] for event in events][-1], "end")
+        nodes = {event["node"] for event in events if event["event"] == "task" and event["state"] == "ready"}
+        self.assertEqual(nodes, {"rank-0", "rank-1"})
+        self.assert_silent(runs[1:])
+
+    def test_a_single_rank(self):
+        run = self.rank(0, 1, "--", "echo", "alone").end()
+        self.assertEqual((run.status, run.lines()), (0, ["[worker/0] alone"]))
+
+
+class EndTest(AllocationTest):
+    def test_a_signal_to_all_ranks_gives_the_tasks_their_grace(self):
+        runs = self.ranks(3, "--worker", "3", "--", "sh", "-c", WAITING)
+        self.await_up(runs, 3)
+        for run in runs:
+            run.process.terminate()
+        self.assertEqual(self.statuses(runs), [143, 143, 143])
+        self.assertEqual(runs[0].out.count(b"saved"), 3, runs[0].out)
+        self.assertEqual(runs[0].out.count(b" up "), 3, runs[0].out)
+
+    def test_a_repeated_signal_does_not_cut_the_grace_short(self):
+        runs = self.ranks(2, "--worker", "2", "--slots", "1", "--", "sh", "-c", WAITING)
+        self.await_up(runs, 2)
+        for run in runs:
+            run.process.terminate()
+        runs[0].await_output("stopping.*\n(.*\n)*.*stopping")
+        for run in runs:
+            run.process.terminate()
+        self.assertEqual(self.statuses(runs), [143, 143])
+        self.assertEqual(runs[0].out.count(b"saved"), 2, runs[0].out)
+
+    def test_a_signal_to_rank_0_ends_all(self):
+        runs = self.ranks(3, "--worker", "3", "--", "sh", "-c", WAITING)
+        self.await_up(runs, 3)
+        runs[0].process.terminate()
+        self.assertEqual(self.statuses(runs), [143, 143, 143])
+        self.assertEqual(runs[0].out.count(b"saved"), 3, runs[0].out)
+
+    def test_a_signal_to_another_rank_moves_its_tasks(self):
+        runs = self.ranks(2, "--worker", "2", "--slots", "2", "--", "sh", "-c", WAITING)
+        self.await_up(runs, 2)
+        runs[1].process.terminate()
+        self.await_up(runs, 3)
+        self.assertEqual(runs[1].end().status, 143)
+        runs[0].await_output("rank 1 has left", "err")
+        runs[0].process.terminate()
+        self.assertEqual(runs[0].end().status, 143)
+        self.assertGreaterEqual(runs[0].out.count(b"saved"), 2, runs[0].out)
+
+    def test_the_tasks_of_a_killed_rank_move(self):
+        runs = self.ranks(3, "--worker", "3", "--slots", "2", "--", "sh", "-c", WAITING)
+        self.await_up(runs, 3)
+        runs[2].process.kill()
+        runs[0].await_output("rank 2 is lost", "err")
+        self.await_up(runs, 4)
+        runs[0].process.terminate()
+        self.assertEqual(self.statuses(runs), [143, 143, -signal.SIGKILL])
+
+    def test_a_killed_rank_ends_all_if_the_job_does_not_fit_any_more(self):
+        runs = self.ranks(3, "--worker", "3", "--slots", "1", "--", "sh", "-c", WAITING)
+        self.await_up(runs, 3)
+        runs[2].process.kill()
+        self.assertEqual(self.statuses(runs), [125, 125, -signal.SIGKILL])
+        self.assertIn("tfc_run: rank 2 is lost, and the other ranks have 2 slots for 3 tasks", runs[0].errors())
+        self.assertEqual(runs[0].out.count(b"saved"), 2, runs[0].out)
+
+    def test_a_killed_rank_ends_all_below_min_nodes(self):
+        runs = self.ranks(3, "--worker", "1", "--min-nodes", "3", "--", "sh", "-c", WAITING)
+        self.await_up(runs, 1)
+        runs[2].process.kill()
+        self.assertEqual(self.statuses(runs), [125, 125, -signal.SIGKILL])
+        self.assertIn("tfc_run: rank 2 is lost, and 2 of at least 3 ranks are left", runs[0].errors())
+
+    def test_without_rank_0_all_end(self):
+        runs = self.ranks(2, "--worker", "2", "--", "sh", "-c", WAITING)
+        self.await_up(runs, 2)
+        runs[0].process.kill()
+        self.assertEqual(self.statuses(runs), [-signal.SIGKILL, 125])
+        self.assertIn("tfc_run: rank 1: rank 0 is lost", runs[1].errors())
+
+    def test_a_rank_that_comes_back_joins_again(self):
+        args = ["--worker", "2", "--slots", "2", "--", "sh", "-c", WAITING]
+        runs = self.ranks(2, *args)
+        self.await_up(runs, 2)
+        runs[1].process.kill()
+        runs[0].await_output("rank 1 is lost", "err")
+        back = self.rank(1, 2, *args)
+        runs[0].await_output("rank 1 has joined", "err")
+        self.await_up(runs, 3)
+        runs[0].process.terminate()
+        self.assertEqual(self.statuses([runs[0], back]), [143, 143])
+
+
+class JoinTest(AllocationTest):
+    def assert_last_line(self, run, text):
+        self.assertEqual(run.end().status, 125, run.err)
+        self.assertEqual(run.errors()[-1], "tfc_run: " + text)
+
+    def test_missing_ranks_are_named(self):
+        run = self.rank(0, 4, "--wait", "3.5", "--", "true")
+        other = self.rank(2, 4, "--", "true")
+        run.await_output("waiting: ranks 1 and 3 have not joined yet", "err")
+        self.assert_last_line(run, "ranks 1 and 3 have not joined within 3.5 s; every rank must be started with the same "
+                                   "command, and share the directory of --rendezvous")
+        self.assertEqual(other.end().status, 125)
+
+    def test_a_missing_rank_0_is_named(self):
+        run = self.rank(1, 2, "--wait", "0.5", "--", "true")
+        self.assert_last_line(run, f'rank 1: rank 0 has not written "{self.shared}/tfcluster-ranks" within 0.5 s; every rank '
+                                   "must be started with the same command, and share the directory of --rendezvous")
+
+    def test_fewer_ranks_suffice_if_so_asked(self):
+        args = ["--wait", "1", "--min-nodes", "2", "--worker", "2", "--", "echo", "here"]
+        runs = [self.rank(rank, 3, *args) for rank in range(2)]
+        self.assertEqual(self.statuses(runs), [0, 0])
+        self.assertEqual(len(runs[0].lines()), 2)
+
+    def test_the_file_of_an_earlier_run_is_replaced(self):
+        args = ["--worker", "2", "--", "echo", "here"]
+        killed = self.rank(0, 2, "--", "true")
+        path = os.path.join(self.shared, "tfcluster-ranks")
+        harness.wait_until(lambda: os.path.exists(path), "the file of rank 0")
+        killed.process.kill()
+        killed.end()
+        self.assertEqual(os.stat(path).st_mode & 0o7777, 0o600)
+        other = self.rank(1, 2, *args)
+        other.await_output("cannot join the other nodes yet", "err")
+        runs = [self.rank(0, 2, *args), other]
+        self.assertEqual(self.statuses(runs), [0, 0])
+
+    def test_ranks_that_disagree_on_the_job(self):
+        runs = [self.rank(rank, 2, "--worker", str(1 + rank), "--", "true") for rank in range(2)]
+        self.assertEqual(self.statuses(runs), [125, 125])
+        self.assertIn("tfc_run: rank 1 was started with another command than rank 0; start all ranks with the same one",
+                      runs[0].errors())
+
+    def test_a_job_that_does_not_fit(self):
+        runs = self.ranks(2, "--worker", "3", "--slots", "1", "--", "true")
+        self.assertEqual(self.statuses(runs), [125, 125])
+        self.assertIn("tfc_run: the job has 3 tasks, and the ranks have 2 slots, one for each CPU that they were granted; "
+                      "request more CPUs for each rank, or set --slots", runs[0].errors())
+
+    def test_a_signal_while_ranks_are_missing(self):
+        runs = [self.rank(rank, 3, "--", "true") for rank in range(2)]
+        runs[0].await_output("waiting: rank 2 has not joined yet", "err")
+        for run in runs:
+            run.process.terminate()
+        self.assertEqual(self.statuses(runs), [143, 143])
+
+
+class BadInputTest(AllocationTest):
+    def refuse(self, sentence, *args, env=(), where=("--",)):
+        run = self.rank(0, 1, *args, "--", "true", where=where[:-1] or ("--rendezvous", self.shared), env=env).end()
+        self.assert_refused(run, sentence)
+
+    def test_bad_input_is_one_sentence(self):
+        step = {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_STEP_ID": "0"}
+        open_file = os.path.join(self.shared, "tfcluster-slurm-0")
+        for sentence, args, env in (
+                ("not in an allocation: there are no variables of Slurm (srun), Open MPI (mpirun) or an indexed job of "
+                 "Kubernetes; set --rank, --size and --rendezvous to run without an engine", [], {}),
+                ("this process is in a job of Slurm, but not in a step; start it on each node with \"srun "
+                 "--ntasks-per-node 1\"", [], {"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}),
+                ("Kubernetes does not state the number of ranks; set --size", [], {"JOB_COMPLETION_INDEX": "0"}),
+                ("--size is 2, but Slurm has started 1 ranks", ["--size", "2"], step),
+                ("rank is 3, which must be below --size, 2", ["--rank", "3", "--size", "2"], {}),
+                ("--rank is set, but --size is missing", ["--rank", "0"], {}),
+                ("--rank one: must be a whole number", ["--rank", "one"], {}),
+                ("--wait 0: must be a number of seconds above 0", ["--wait", "0"], {}),
+                ("--slots: \"0\" is not a whole number of at least 1", ["--slots", "0"], step),
+                (f'rendezvous "{self.dir}/nowhere" is neither HOST:PORT nor a directory that can be used: No such file or '
+                 "directory", ["--rendezvous", f"{self.dir}/nowhere"], step),
+                (f'rendezvous "{open_file}" is neither HOST:PORT nor a directory', ["--rendezvous", open_file], step),
+        ):
+            with self.subTest(sentence):
+                self.write("shared/tfcluster-slurm-0", "")
+                self.refuse(sentence, *args, env=env)
+
+    def test_a_file_that_others_can_read_is_refused(self):
+        path = self.write("shared/tfcluster-ranks", "tfcluster-rendezvous 1\naddress 127.0.0.1:1\n")
+        run = self.rank(1, 2, "--", "true")
+        self.assert_refused(run.end(), f'rank 1: secret file "{path}" is accessible by other users (mode 0644); run "chmod '
+                                       f'600 {path}"')
+
+
+if __name__ == "__main__":
+    harness.main()
