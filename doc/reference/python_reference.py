@@ -17,7 +17,7 @@ HEAD = """# The Python package
 `import tfcluster as tfc`. [Python](../guide/python.md) is the guide; this page lists every public name. Everything that
 fails raises a class of [errors](#errors); times are in seconds, sizes in bytes.
 """
-TITLES = {"_run": "Jobs", "job": "A job that is followed", "client": "Clusters", "_task_context": "In a task",
+TITLES = {"_run": "Jobs", "_allocation": "Allocations", "job": "A job that is followed", "client": "Clusters", "_task_context": "In a task",
           "checkpoints": "Checkpoints", "resolver": "Cluster resolver", "errors": "Errors", "types": "Results",
           "_subscription": "Events", "_producer": "Feeding", "feed": "Reading a feed",
           "_map_batches": "Inference", "TFCluster": "TFCluster", "TFNode": "TFNode", "TFParallel": "TFParallel"}

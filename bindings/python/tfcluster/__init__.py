@@ -10,8 +10,9 @@
     job = tfc.run(train, workers=2)
     print(job.result())
 
-`run` starts a job, `connect` and `attach` reach a cluster, and `context` is for the program of a task. What a job
-file can say, `run` takes as keywords. doc/guide/python.md is the guide.
+`run` starts a job, `connect` and `attach` reach a cluster, `allocation` runs a job on the hosts that Slurm has granted,
+and `context` is for the program of a task. What a job file can say, `run` takes as keywords. doc/guide/python.md is the
+guide.
 
 The package needs nothing outside Python's standard library, apart from cloudpickle for functions. It starts no
 thread: a job proceeds while a call such as `Job.result` waits, or while an asyncio loop runs, as in a notebook.
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import TFCluster, TFNode, TFParallel
     from ._abi import Err
+    from ._allocation import allocation
     from ._producer import Partitions
     from ._run import attach, run
     from ._task_context import TaskContext, context
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "_producer": ("Partitions",),
     "_run": ("run", "attach"),
+    "_allocation": ("allocation",),
     "_map_batches": ("map_batches",),
     "client": ("Client", "connect", "local"),
     "job": ("Job", "Task"),
@@ -56,7 +59,7 @@ __all__ = [  # noqa: F822 (defined by __getattr__)
     "AccessError", "AttemptEnd", "Client", "ClusterResolver", "ConnectionLostError", "DeadlineError", "Err", "Error",
     "Event", "InvalidError", "Job", "JobError", "JobInfo", "JobStoppedError", "Member", "NotFoundError",
     "Partitions", "RestartPolicy", "TFCluster", "TFNode", "TFParallel", "Task", "TaskContext", "TaskFailed", "TaskInfo",
-    "Zygote", "attach", "connect", "context", "local", "map_batches", "run",
+    "Zygote", "allocation", "attach", "connect", "context", "local", "map_batches", "run",
 ]
 
 

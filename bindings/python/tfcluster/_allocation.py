@@ -1,0 +1,219 @@
+"""`tfcluster.allocation`: the same program on every host of an allocation of Slurm, Open MPI or Kubernetes."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import _abi, _context, _run
+from .client import Client, _milliseconds, _options
+from .errors import Error, TaskFailed
+from .types import RestartPolicy
+
+RUN_FAILED = 125  # the status of all ranks if they cannot work together, as in tfc_run
+SHARED_SIGNAL_S = 1.0  # in which rank 0 may announce the end, after a signal that all ranks got
+_KIND = _abi.AllocationEventKind
+
+
+class _Terminated(BaseException):
+    """SIGTERM, raised by its handler."""
+
+
+def allocation(program: _run.Program, *, rendezvous: str | os.PathLike[str], rank: int | None = None,
+               size: int | None = None, min_nodes: int | None = None, wait_s: float | None = None, host: str | None = None,
+               key: str | os.PathLike[str] | None = None, slots: int | None = None, **options: Any) -> Any:
+    """Runs a job on the hosts that Slurm, Open MPI or Kubernetes has allocated, as `tfc_run allocation` does. The engine
+    starts this program on each of them; each is a rank:
+
+        srun -N 3 --ntasks-per-node 1 python3 train.py
+
+        # train.py
+        result = tfcluster.allocation(train, workers=3, rendezvous="/shared/dir")
+
+    Rank 0 submits the job, prints its output and returns what `Job.result` returns, or raises what it raises. The other
+    ranks wait for the end, and return None if the job has succeeded. `program` and the other keywords are those of `run`.
+
+    `rendezvous` is a directory that all ranks share, or "HOST:PORT", at which rank 0 listens; then all need the same
+    key, in the file `key` or, as text, in the variable TFC_KEY_DATA. `rank` and `size` are for ranks that no engine
+    has started; Kubernetes states only the rank, and needs `size`. With `min_nodes`, the job starts if so many ranks have
+    joined within `wait_s` seconds (300), and ends if fewer are left. `slots` is the number of tasks of a rank at one time,
+    by default that of the CPUs that it was granted. `host` is the address of this machine that the other ranks use.
+
+    On SIGTERM, the tasks get their grace and SystemExit is raised. Raises NotFoundError outside of an allocation,
+    DeadlineError if ranks are missing, ConnectionLostError if too many are lost, and Error on other ranks if the job has
+    not succeeded.
+    """
+    values = {"rank": rank, "rank_count": size, "min_ranks": min_nodes, "host": host}
+    counts = _run._roles(options.get("workers"), options.get("chief", False), options.get("ps", 0),
+                         options.get("evaluator", False), options.get("tensorboard"), options.get("roles"), {}, False)
+    client = _Allocation({
+        **{name: os.fsencode(value) if isinstance(value, str) else value for name, value in values.items()
+           if value is not None},
+        "has_rank": int(rank is not None), "wait_ms": _milliseconds(wait_s), "rendezvous": os.fsencode(rendezvous),
+        "key_file": os.fsencode(key) if key is not None else None,
+        "key_data": os.fsencode(os.environ["TFC_KEY_DATA"]) if key is None and "TFC_KEY_DATA" in os.environ else None,
+        "needed_slots": sum(role.get("count", 1) for role in counts.values()),
+        "agreement": _agreement(program, options), "node": json.dumps({"slots": slots} if slots else {}).encode()})
+    with client, _sigterm():
+        return client.run_to_the_end(program, options)
+
+
+def _agreement(program: Any, options: Mapping[str, Any]) -> bytes:
+    """What all ranks must have in common, as far as it has the same text everywhere."""
+    plain = {name: value for name, value in options.items() if isinstance(value, (str, int, float, RestartPolicy))}
+    return f"{getattr(program, '__qualname__', program)} {sorted(plain.items())}".encode()
+
+
+@contextlib.contextmanager
+def _sigterm() -> Iterator[None]:
+    """A block in which SIGTERM raises _Terminated, unless the program has a handler of its own."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+
+    def terminate(number: int, frame: object) -> None:
+        raise _Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+class _Allocation(Client):
+    """A client of this rank's node."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._allocation = ctypes.c_void_p()
+        self._is_ready = self._has_left = False
+        self._status: int | None = None  # as rank 0 has announced it
+        self._failure: Error | None = None
+        self._number = _context.register(self)
+        super().__init__(node=values)
+
+    def _open_node(self, node: Mapping[str, Any]) -> None:
+        environment = [os.fsencode(name) + b"=" + os.fsencode(value) for name, value in os.environ.items()]
+        variables = (ctypes.c_char_p * (len(environment) + 1))(*environment, None)
+        options = _options("tfc_allocation_options", **node)
+        options.env = variables
+        with self._context.locked() as library:
+            self._context.check(library.tfc_allocation_open(self._context.pointer, ctypes.byref(options), _on_event,
+                                                            self._number, ctypes.byref(self._allocation)))
+            info = library.tfc_allocation_describe(self._allocation).contents
+            self.rank = int(info.rank)
+        self._say(info.text)
+        with _sigterm():
+            self._await_ready()
+        with self._context.locked() as library:
+            self._node = ctypes.c_void_p(library.tfc_allocation_node(self._allocation))
+
+    def _say(self, text: bytes) -> None:
+        if self.rank == 0:
+            print(f"tfcluster: {_context.text_of(text)}", file=sys.stderr, flush=True)
+
+    def _receive(self, event: Any) -> None:
+        if event.kind == _KIND.READY:
+            self._is_ready = True
+        elif event.kind == _KIND.ENDED:
+            self._status = int(event.exit_status)
+        elif event.kind == _KIND.FAILED:
+            self._failure = Error.of(event.code, _context.text_of(event.text), "allocation")
+        elif event.kind == _KIND.WAITING:
+            self._say(b"waiting: " + event.text + b" yet")
+        else:
+            self._say(event.text)
+
+    def _await_ready(self) -> None:
+        try:
+            self._context.wait(lambda: self._is_ready or self._is_over())
+        except _Terminated:
+            self._leave(128 + signal.SIGTERM)
+            raise SystemExit(128 + signal.SIGTERM) from None
+        if self._failure is not None:
+            self._leave(RUN_FAILED)
+            raise self._failure
+
+    def _is_over(self) -> bool:
+        return self._failure is not None or self._status is not None
+
+    def _leave(self, status: int) -> None:
+        with self._context.locked() as library:
+            text = str(self._failure).encode() if self._failure is not None else None
+            self._context.check(library.tfc_allocation_end(self._allocation, status, text, _on_left, self._number))
+        self._context.wait(lambda: self._has_left)
+
+    # ---- after all have joined
+
+    def run_to_the_end(self, program: Any, options: Mapping[str, Any]) -> Any:
+        return self._run_job(program, options) if self.rank == 0 else self._serve()
+
+    def _run_job(self, program: Any, options: Mapping[str, Any]) -> Any:
+        status = 1
+        job = None
+        try:
+            job = _run.run(program, gateway=self, **options)
+            self._context.wait(lambda: job.done() or self._is_over())
+            if self._failure is not None:
+                status = RUN_FAILED
+                job.stop()
+                raise self._failure
+            result = job.result()
+            status = 0
+        except _Terminated:
+            status = 128 + signal.SIGTERM
+            if job is not None:
+                job.stop()
+            raise SystemExit(status) from None
+        except TaskFailed as failure:
+            status = failure.exit_status if failure.exit_status > 0 else 1
+            raise
+        finally:
+            self._leave(status)
+        return result
+
+    def _serve(self) -> None:
+        terminated = False
+        try:
+            self._context.wait(self._is_over)
+        except _Terminated:
+            terminated = True
+            self._context.wait(self._is_over, SHARED_SIGNAL_S)
+        self._leave(0)
+        if terminated:
+            raise SystemExit(128 + signal.SIGTERM)
+        if self._failure is not None:
+            raise self._failure
+        if self._status:
+            raise Error(f"the job of rank 0 has ended with status {self._status}", int(_abi.Err.ELOST), "allocation")
+
+    def close(self) -> None:
+        _context.forget(self._number)
+        super().close()
+
+
+def _event(user: int | None, event: Any) -> None:
+    allocation = _context.registered(user)
+    if allocation is None:
+        return
+    try:
+        allocation._receive(event.contents)
+    except BaseException as failure:
+        allocation._context.fail(failure)
+
+
+def _left(user: int | None) -> None:
+    allocation = _context.registered(user)
+    if allocation is not None:
+        allocation._has_left = True
+
+
+_on_event = _abi.tfc_allocation_fn(_event)
+_on_left = _abi.tfc_allocation_ended_fn(_left)
