@@ -7,6 +7,7 @@ printed, not failed.
 
 import argparse
 
+import allocation
 import calls
 import cost
 import feed
@@ -23,6 +24,7 @@ import warm
 
 ROWS = {
     "launch": start.Launch,
+    "allocation": allocation.Allocation,
     "restart": start.Restart,
     "port": cost.Port,
     "logs": output.Logs,

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Measures libtfcluster against its peers and prints one table. Installs what it needs.
 #   test/bench/run.sh [--markdown] [--full] [ROW...]
-#                                only these rows: launch restart port logs subscribe bundle rpc relay
+#                                only these rows: launch allocation restart port logs subscribe bundle rpc relay
 #                                cluster gossip feed killed_node renewals idle scale size
 #                                python_import train warm torch_start;
 #                                --markdown: into doc/benchmarks.md, too; --full: gossip with more
@@ -11,7 +11,7 @@ set -eu
 tfc_help "$@"
 build=$TFC_SOURCE/build/bench
 tfc_need_packages "${TFC_BUILD_PACKAGES[@]}" "${TFC_PYTHON_PACKAGES[@]}" libcmocka-dev python3-pycparser \
-	supervisor runit openmpi-bin binutils iproute2 nftables
+	supervisor runit openmpi-bin slurmctld slurmd slurm-client munge binutils iproute2 nftables
 [ -n "${TFC_TORCH_PYTHON:-}" ] || tfc_need_packages "${TFC_TORCH_PACKAGES[@]}"
 tfc_venv
 tfc_python_tests # pyarrow
