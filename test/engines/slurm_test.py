@@ -23,9 +23,10 @@ GUIDE = pathlib.Path(__file__).parents[2] / "doc/guide/slurm.md"
 PROGRAMS = pathlib.Path(__file__).parent.parent.parent / "examples/tensorflow"
 long = unittest.skipUnless(IS_LONG, "only with --long")
 
-# Writes its pid for the test. On TERM it saves a checkpoint, from which it would continue.
+# Writes its pid for the test. On TERM, which it may get from Slurm and from its rank, it saves a checkpoint, from which it
+# would continue.
 WAITING = """
-trap 'echo stopping; echo saved >{dir}/saved.$TFC_TASK_INDEX; exit 143' TERM
+trap 'trap "" TERM; echo stopping; echo saved >{dir}/saved.$TFC_TASK_INDEX; exit 143' TERM
 echo $$ >{dir}/pid.$TFC_TASK_INDEX.$TFC_ATTEMPT.${{SLURM_RESTART_COUNT:-0}}
 echo up $TFC_TASK_INDEX on $SLURM_NODEID
 [ ! -e {dir}/saved.$TFC_TASK_INDEX ] || {{ echo resumed; exit 0; }}
