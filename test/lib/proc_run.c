@@ -144,6 +144,7 @@ void proc_start_zygote(struct proc_run *run)
 	const char *argv[] = {proc_task_program(), "zygote", NULL};
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	options.argv = argv;
+	options.env = (const char *const *)environ; /* its ZYGOTE_... */
 	options.grace_ms = 1;
 	options.isolation = TFC_ISOLATION_PLAIN;
 	if (!run->zygote &&

@@ -187,6 +187,100 @@ static void a_zygote_that_does_not_respond_is_ended(void **state)
 	proc_run_end(&run);
 }
 
+/* It would otherwise be described as one that serves. The task starts cold. */
+static void a_zygote_that_breaks_the_protocol_is_ended(void **state)
+{
+	static const char *const lies[] = {"wrong text", "closed socket",         "ready twice",
+					   "flood",      "response to a request", "shutdown"};
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		struct proc_run run;
+		struct proc_task task;
+		setenv("ZYGOTE_LIES", lies[i], 1);
+		proc_run_begin(&run);
+		proc_start(&run, &task, NULL, "exit", "7", NULL);
+		unsetenv("ZYGOTE_LIES");
+		proc_await_end(&run, &task);
+		assert_int_equal(task.end.reason, TFC_EXIT_CODE);
+		assert_int_equal(task.end.status, 7);
+		proc_close(&task);
+		for (uint64_t until = tfc__now() + 5 * TFC__SECOND; run.zygote;) {
+			if (tfc__now() > until)
+				fail_msg("%s", lies[i]);
+			assert_true(tfc_ctx_run(run.ctx, 100) >= 0);
+		}
+		proc_run_end(&run);
+	}
+}
+
+static bool is_child(pid_t pid, pid_t parent)
+{
+	pid_t family[64];
+	size_t count = proc_family(parent, family, 64);
+	for (size_t i = 1; i < count; i++)
+		if (family[i] == pid)
+			return true;
+	return false;
+}
+
+/* A module has started a process in a session of its own. It would outlive the guard. */
+static void processes_of_a_zygote_end_with_it(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	pid_t family[2];
+	setenv("ZYGOTE_LEAVES", "1", 1);
+	proc_run_begin(&run);
+	await_zygote(&run);
+	unsetenv("ZYGOTE_LEAVES");
+	start(&run, &task);
+	pid_t zygote = tfc_process_pid(run.zygote), guard = tfc__guard_pid(run.ctx);
+	assert_int_equal(proc_family(zygote, family, 2), 2);
+	assert_int_equal(kill(zygote, SIGKILL), 0);
+	for (uint64_t until = tfc__now() + 5 * TFC__SECOND; is_child(family[1], guard);) {
+		assert_true(tfc__now() < until);
+		assert_true(tfc_ctx_run(run.ctx, 10) >= 0);
+	}
+	assert_true(proc_is_alive(task.pid));
+	end(&run, &task);
+	proc_run_end(&run);
+}
+
+static pid_t find_stopped_child(pid_t parent)
+{
+	pid_t family[64];
+	size_t count = proc_family(parent, family, 64);
+	for (size_t i = 1; i < count; i++)
+		if (proc_state(family[i]) == 'T')
+			return family[i];
+	return 0;
+}
+
+/* What is stopped before it has become a shim does not see that its socket has ended. */
+static void a_fork_that_is_stopped_halfway_outlives_no_zygote(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	setenv("ZYGOTE_STOPS", "1", 1);
+	proc_run_begin(&run);
+	await_zygote(&run);
+	unsetenv("ZYGOTE_STOPS");
+	pid_t guard = tfc__guard_pid(run.ctx);
+	proc_start(&run, &task, NULL, "exit", "7", NULL);
+	for (uint64_t until = tfc__now() + 5 * TFC__SECOND; !find_stopped_child(guard);) {
+		assert_true(tfc__now() < until);
+		assert_true(tfc_ctx_run(run.ctx, 10) >= 0);
+	}
+	assert_int_equal(kill(tfc_process_pid(run.zygote), SIGKILL), 0);
+	proc_await_end(&run, &task);
+	assert_int_equal(task.end.status, 7);
+	proc_close(&task);
+	for (uint64_t until = tfc__now() + 5 * TFC__SECOND; find_stopped_child(guard);) {
+		assert_true(tfc__now() < until);
+		assert_true(tfc_ctx_run(run.ctx, 10) >= 0);
+	}
+	proc_run_end(&run);
+}
+
 /* The last fork is reported 12 s after its request, but 6 s after the one before. */
 static void a_zygote_may_need_long_for_many_forks(void **state)
 {
@@ -267,6 +361,9 @@ int main(void)
 		cmocka_unit_test(a_zygote_killed_while_it_forks_loses_no_task),
 		cmocka_unit_test(a_task_is_stopped_before_its_zygote_has_forked_it),
 		cmocka_unit_test(a_zygote_that_does_not_respond_is_ended),
+		cmocka_unit_test(a_zygote_that_breaks_the_protocol_is_ended),
+		cmocka_unit_test(processes_of_a_zygote_end_with_it),
+		cmocka_unit_test(a_fork_that_is_stopped_halfway_outlives_no_zygote),
 		cmocka_unit_test(a_zygote_may_need_long_for_many_forks),
 		cmocka_unit_test(a_killed_guard_takes_forked_tasks_and_zygote_along),
 		cmocka_unit_test(a_thousand_forks_leave_nothing_behind),

@@ -105,6 +105,8 @@ static int fork_task(struct request *request)
 		_exit(0); /* the guard adopts the shim */
 	close(GUARD);
 	setsid();
+	if (getenv("ZYGOTE_STOPS"))
+		raise(SIGSTOP);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		_exit(127);
 	pid_t shim = getpid(), pid = fork();
@@ -154,12 +156,48 @@ static void become_task(int shim, const char *own_program, int *argc, char ***ar
 	syscall(SYS_close_range, HIGH, ~0u, 0u);
 }
 
+/* As no zygote should: what it does instead of its duty. It does not end by itself. */
+static _Noreturn void lie(const char *how)
+{
+	struct request request;
+	if (strcmp(how, "wrong text") == 0) {
+		send(GUARD, "whatever", 8, MSG_NOSIGNAL);
+	} else if (strcmp(how, "closed socket") == 0) {
+		close(GUARD);
+	} else if (strcmp(how, "ready twice") == 0) {
+		send(GUARD, "ready", 5, MSG_NOSIGNAL);
+		send(GUARD, "ready", 5, MSG_NOSIGNAL);
+	} else if (strcmp(how, "flood") == 0) {
+		while (send(GUARD, "ready", 5, MSG_NOSIGNAL) == 5)
+			;
+	} else {
+		send(GUARD, "ready", 5, MSG_NOSIGNAL);
+		receive(GUARD, &request); /* its descriptors stay open */
+		if (strcmp(how, "response to a request") == 0)
+			send(GUARD, "forked", 6, MSG_NOSIGNAL);
+		else
+			shutdown(GUARD, SHUT_RDWR);
+	}
+	for (;;)
+		pause();
+}
+
 void zygote_serve(int *argc, char ***argv)
 {
 	const char *own_program = (*argv)[0];
 	struct request request;
 	const char *fork_s = getenv(
 		"ZYGOTE_FORK_S"); /* how long it needs for a fork, as under load */
+	const char *how = getenv("ZYGOTE_LIES");
+	if (how)
+		lie(how);
+	/* A process of its own that is in another session. */
+	if (getenv("ZYGOTE_LEAVES") && fork() == 0) {
+		setsid();
+		close(GUARD);
+		for (;;)
+			pause();
+	}
 	send(GUARD, "ready", 5, MSG_NOSIGNAL);
 	while (receive(GUARD, &request) == 0) {
 		sleep(fork_s ? (unsigned)atoi(fork_s) : 0);

@@ -94,6 +94,7 @@ struct birth {
 	struct tfc__command command;
 	uint64_t since;   /* CLOCK_MONOTONIC: when it was requested, or taken by a task */
 	bool is_over;     /* the task must be started without the zygote */
+	bool is_unwanted; /* a spare that is dropped once its shim has reported */
 	bool is_stopped;  /* a stop was requested, */
 	uint64_t kill_at; /* with this deadline */
 };
@@ -113,6 +114,7 @@ struct guard {
 	struct rlimit nofile; /* the host's limit, restored for the tasks */
 	struct spare spare;
 	bool is_spare_wanted; /* make a spare when there is nothing else to do */
+	bool is_sweep_wanted; /* a zygote may have left processes to the guard */
 	bool is_host_gone;
 	bool is_host_full; /* the host's socket is full: reports wait in `unsent` */
 	struct unsent *unsent, **unsent_end;
@@ -167,6 +169,14 @@ void task_kill(struct guard *guard, uint32_t slot, pid_t pid);
 void task_kill_shim(struct guard *guard, uint32_t slot);
 void task_kill_rest(struct guard *guard, uint32_t slot);
 void task_free(struct guard *guard, uint32_t slot);
+/*
+ * task.c: kills what zygotes have left to the guard: processes of their modules, and those that
+ * they were about to fork. sweep_due: whether it can be done now, when every shim is known.
+ * sweep_all: at the end of the guard, all of its children.
+ */
+bool task_is_sweep_due(const struct guard *guard);
+void task_sweep(struct guard *guard);
+void task_sweep_all(struct guard *guard);
 
 /* task.c: starts the task of a slot in a new shim, or in the spare. 0 or an errno. */
 int task_start_shim(struct guard *guard, uint32_t slot, const struct tfc__command *command,
@@ -183,7 +193,8 @@ void task_set_shim(struct guard *guard, uint32_t slot, pid_t pid, int socket);
 #define UNBORN INT_MAX /* no pid is that large */
 /* The socket for the zygote, or -1. */
 int warm_open_zygote(struct guard *guard, uint32_t slot, uint32_t import_ms);
-void warm_close_zygote(struct guard *guard, uint32_t slot); /* the slot is free again */
+bool warm_close_zygote(struct guard *guard,
+		       uint32_t slot); /* the slot is free again; false: it was none */
 /* Requests the spares that are wanted. */
 void warm_prepare(struct guard *guard);
 void warm_drop_spares(struct guard *guard);

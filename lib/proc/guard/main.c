@@ -45,7 +45,9 @@ static void guard_run_turn(struct guard *guard)
 {
 	struct epoll_event events[32];
 	struct signalfd_siginfo info;
-	int wait_ms = shim_is_spare_due(guard) ? 0 : guard->core.lost.first ? LOST_AGAIN_MS : -1;
+	int wait_ms = shim_is_spare_due(guard)                             ? 0
+		      : guard->core.lost.first || task_is_sweep_due(guard) ? LOST_AGAIN_MS
+									   : -1;
 	int count = epoll_wait(guard->epoll, events, 32, warm_wait_ms(guard, wait_ms));
 	for (int i = 0; i < count; i++) {
 		uint64_t what = events[i].data.u64;
@@ -70,6 +72,8 @@ static void guard_run_turn(struct guard *guard)
 		shim_prepare(guard);
 	if (guard->births)
 		warm_continue(guard);
+	if (task_is_sweep_due(guard))
+		task_sweep(guard);
 }
 
 int main(int argc, char **argv)
@@ -90,7 +94,9 @@ int main(int argc, char **argv)
 	syscall(SYS_close_range, TFC__GUARD_PIDFD + 1u, TFC__GUARD_RESERVED - 1u, 0u);
 	while (!guard.is_host_gone || guard.core.task_count)
 		guard_run_turn(&guard);
+	warm_drop_spares(&guard);
 	shim_end_spare(&guard);
+	task_sweep_all(&guard);
 	cgroup_end(&guard);
 	keep_close_all(&guard);
 	dir_unlock_all(&guard);

@@ -2,16 +2,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "proc/sweep.h"
+
+#define SWEEP_PATIENCE (5 * TFC__SECOND)
+#define SWEEP_AGAIN_MS 100 /* the kernel signals each death; a safety net */
 
 /* ---- the table */
 
@@ -203,7 +209,8 @@ void task_free(struct guard *guard, uint32_t slot)
 {
 	guard->pids[slot] = 0;
 	task_close_socket(guard, slot);
-	warm_close_zygote(guard, slot);
+	if (warm_close_zygote(guard, slot))
+		guard->is_sweep_wanted = true;
 	keep_leave(guard, guard->core.tasks[slot].keep_id);
 }
 
@@ -212,6 +219,30 @@ static bool task_is_shim(void *user, pid_t pid)
 	const struct guard *guard = user;
 	return pid == guard->spare.pid || warm_is_spare(guard, pid) ||
 	       task_find_shim(guard, pid) != NO_SLOT;
+}
+
+bool task_is_sweep_due(const struct guard *guard)
+{
+	return guard->is_sweep_wanted && !warm_is_pending(guard);
+}
+
+void task_sweep(struct guard *guard)
+{
+	guard->is_sweep_wanted = tfc__sweep(getpid(), task_is_shim, guard) > 0;
+}
+
+/* One that cannot be killed, because it has another user, is not waited for forever. */
+void task_sweep_all(struct guard *guard)
+{
+	struct pollfd death = {.fd = guard->signals, .events = POLLIN};
+	struct signalfd_siginfo info;
+	for (uint64_t until = tfc__now() + SWEEP_PATIENCE;
+	     tfc__sweep(getpid(), NULL, NULL) > 0 && tfc__now() < until;) {
+		if (waitpid(-1, NULL, WNOHANG) > 0)
+			continue;
+		poll(&death, 1, SWEEP_AGAIN_MS);
+		(void)!read(guard->signals, &info, sizeof(info));
+	}
 }
 
 /* A child was reaped. The last reports of a shim may still be in its socket. */

@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/pass.h"
+#include "proc/sweep.h"
 
 #define FORK_PATIENCE (10 * TFC__SECOND) /* from the request, or from the fork before it */
 #define CHECK_MS 500                     /* how often both are checked while a task waits */
@@ -50,10 +51,16 @@ static void birth_free(struct guard *guard, struct birth *birth)
 	free(birth);
 }
 
-/* Its shim ends when its socket does. If it was stopped, it must be continued for that. */
+/*
+ * Its shim ends when its socket does. If it was stopped, it must be continued for that. The zygote
+ * may still have to fork it: that is progress, for which the guard awaits the report.
+ */
 static void spare_drop(struct guard *guard, struct birth *spare)
 {
 	pid_t pid = spare->pid;
+	spare->is_unwanted = !pid && spare->zygote;
+	if (spare->is_unwanted)
+		return;
 	birth_free(guard, spare);
 	if (!pid)
 		return;
@@ -117,7 +124,7 @@ static void zygote_fail(struct guard *guard, struct zygote *zygote)
 	}
 }
 
-void warm_close_zygote(struct guard *guard, uint32_t slot)
+bool warm_close_zygote(struct guard *guard, uint32_t slot)
 {
 	for (struct zygote **at = &guard->zygotes; *at; at = &(*at)->next)
 		if ((*at)->slot == slot) {
@@ -125,8 +132,21 @@ void warm_close_zygote(struct guard *guard, uint32_t slot)
 			zygote_fail(guard, zygote);
 			*at = zygote->next;
 			free(zygote);
-			return;
+			return true;
 		}
+	return false;
+}
+
+/*
+ * It does not respond, or breaks the protocol. It is its shim's only child; its pid may not have
+ * been reported yet.
+ */
+static void zygote_kill(struct guard *guard, struct zygote *zygote)
+{
+	pid_t shim = guard->pids[zygote->slot];
+	if (shim > 0)
+		tfc__sweep(shim, NULL, NULL);
+	zygote_fail(guard, zygote);
 }
 
 void warm_receive_zygote(struct guard *guard, uint32_t slot)
@@ -138,8 +158,8 @@ void warm_receive_zygote(struct guard *guard, uint32_t slot)
 	ssize_t len = recv(zygote->socket, text, sizeof(text), MSG_DONTWAIT);
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (len != 5 || memcmp(text, "ready", 5) != 0) {
-		zygote_fail(guard, zygote);
+	if (len != 5 || memcmp(text, "ready", 5) != 0 || zygote->is_ready) {
+		zygote_kill(guard, zygote);
 		return;
 	}
 	zygote->is_ready = true;
@@ -147,15 +167,6 @@ void warm_receive_zygote(struct guard *guard, uint32_t slot)
 	guard->is_spare_wanted = true;
 	host_report(guard, &(struct tfc__report){.kind = TFC__MSG_READY,
 						 .id = guard->core.tasks[slot].id});
-}
-
-/* The session id, which is the shim's pid, proves that the pid still belongs to the zygote. */
-static void zygote_kill(struct guard *guard, struct zygote *zygote)
-{
-	pid_t pid = guard->core.tasks[zygote->slot].pid;
-	if (pid > 0 && getsid(pid) == guard->pids[zygote->slot])
-		kill(pid, SIGKILL);
-	zygote_fail(guard, zygote);
 }
 
 /* ---- requests */
@@ -213,7 +224,8 @@ void warm_prepare(struct guard *guard)
 	for (struct zygote *zygote = guard->zygotes; zygote; zygote = zygote->next) {
 		uint32_t spares = 0;
 		for (struct birth *birth = guard->births; birth; birth = birth->next)
-			spares += birth->zygote == zygote && birth_is_spare(birth);
+			spares += birth->zygote == zygote && birth_is_spare(birth) &&
+				  !birth->is_unwanted;
 		while (zygote->is_ready && spares++ < zygote->spares_wanted)
 			if (!birth_request(guard, zygote))
 				break;
@@ -225,7 +237,8 @@ static struct birth *spare_find(const struct guard *guard, const struct zygote *
 {
 	struct birth *found = NULL;
 	for (struct birth *birth = guard->births; birth; birth = birth->next)
-		if (birth->zygote == zygote && birth_is_spare(birth) && (!found || birth->pid))
+		if (birth->zygote == zygote && birth_is_spare(birth) && !birth->is_unwanted &&
+		    (!found || birth->pid))
 			found = birth;
 	return found;
 }
@@ -273,7 +286,9 @@ static void birth_receive(struct guard *guard, struct birth *birth)
 		birth->pid = report.pid;
 		if (birth->zygote)
 			birth->zygote->progress = tfc__now();
-		if (!birth_is_spare(birth) && !birth->is_stopped)
+		if (birth->is_unwanted)
+			spare_drop(guard, birth);
+		else if (!birth_is_spare(birth) && !birth->is_stopped)
 			birth_complete(guard, birth);
 		return;
 	}
@@ -388,7 +403,14 @@ static void birth_start_cold(struct guard *guard, struct birth *birth)
 		birth_not_started(guard, birth, error);
 		return;
 	}
-	birth_free(guard, birth);
+	if (birth->launch >= 0)
+		close(birth->launch);
+	birth->launch = -1;
+	birth->slot = NO_SLOT;
+	if (birth->socket >= 0)
+		spare_drop(guard, birth);
+	else
+		birth_free(guard, birth);
 	if (copy.is_stopped)
 		task_send_stop(guard, copy.slot, copy.kill_at);
 }
