@@ -28,6 +28,8 @@ GUARD = 3
 CHILD = 9  # in the shim: the socket to the process that becomes the task
 HIGH = 16  # descriptors that are to be moved are first moved up to here
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+PR_GET_CHILD_SUBREAPER = 37
 PF_EXITING = 4
 NODE_SIGNALS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM}  # a shim blocks them
 
@@ -57,6 +59,21 @@ def open_fds():
     return found
 
 
+def running_children():
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        pids = file.read().split()
+    running = []
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                state = file.read().rpartition(")")[2].split()[0]
+        except OSError:  # the kernel has reaped it
+            continue
+        if state != "Z":
+            running.append(pid)
+    return running
+
+
 def import_modules(names):
     for name in names:
         try:
@@ -66,6 +83,14 @@ def import_modules(names):
             sys.exit(f"cannot import {name}: {type(error).__name__}: {error}")
 
 
+def await_end(pid):
+    """A module may have set that the kernel or a handler reaps children."""
+    try:
+        os.waitpid(pid, 0)
+    except ChildProcessError:
+        pass
+
+
 def end_library_threads():
     """OpenBLAS ends its threads before a fork, and starts them again when they are needed."""
     with warnings.catch_warnings():
@@ -73,7 +98,7 @@ def end_library_threads():
         pid = os.fork()
     if pid == 0:
         os._exit(0)
-    os.waitpid(pid, 0)
+    await_end(pid)
 
 
 def check_is_forkable(before):
@@ -86,6 +111,18 @@ def check_is_forkable(before):
     opened = {fd: name for fd, name in open_fds().items() if before.get(fd) != name}
     if opened:
         sys.exit(f"the modules have opened {', '.join(sorted(opened.values())[:8])}, which attempts cannot share")
+    started = running_children()
+    if started:
+        sys.exit(f"the modules have started processes, of which a fork is not the parent: {', '.join(started[:8])}")
+
+
+def end_subreaper():
+    """Whether a module has made this process one: the guard could not adopt the shims. The tasks become one again."""
+    was_subreaper = ctypes.c_int()
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(was_subreaper))
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 0)
+    return bool(was_subreaper.value)
 
 
 def close_all_but(kept):
@@ -115,7 +152,7 @@ def become_shim(words, fds, child, pid):
     program = fcntl.fcntl(fds[0], fcntl.F_DUPFD_CLOEXEC, HIGH)
     null = os.open(os.devnull, os.O_RDWR)
     signal.pthread_sigmask(signal.SIG_SETMASK, NODE_SIGNALS)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and exec passes that on
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:  # exec passes on which are ignored
         signal.signal(number, signal.SIG_DFL)
     move_fds([null, null, null, *fds[1:], child.detach()], [0, 1, 2, *map(int, words[1:]), CHILD], {program})
     os.execve(program, ["tfc-shim", str(pid)], {})
@@ -142,9 +179,13 @@ def fork_shim(words, fds, guard):
 
 def fork_task(words, fds, guard):
     """In the task's process: the socket to its shim. In the zygote: None."""
-    intermediate = os.fork()
+    try:
+        intermediate = os.fork()
+    except OSError as error:  # for now; the shim's socket ends, and another shim starts the task
+        print(f"cannot fork: {error}", file=sys.stderr, flush=True)
+        return None
     if intermediate:
-        os.waitpid(intermediate, 0)
+        await_end(intermediate)
         return None
     try:
         return fork_shim(words, fds, guard)
@@ -203,16 +244,38 @@ def renew_modules():
         sys.modules["threading"].main_thread()._set_native_id()
 
 
+def changes_of_environment(before):
+    """What the modules have set, and what they have removed."""
+    after = dict(os.environb)
+    changed = {name: value for name, value in after.items() if before.get(name) != value}
+    return changed, before.keys() - after.keys()
+
+
+def set_environment(variables):
+    """The task's, with what the modules have changed, as if the task had imported them.
+
+    A variable that the zygote did not have keeps the task's value. PYTHONPATH has directories of the task.
+    """
+    os.environ.clear()
+    for variable in variables:
+        name, _, value = variable.partition(b"=")
+        os.environb[name] = value
+    for name, value in changed_variables.items():
+        if name != b"PYTHONPATH" and (name in variables_before or name not in os.environb):
+            os.environb[name] = value
+    for name in removed_variables - {b"PYTHONPATH"}:
+        os.environb.pop(name, None)
+
+
 def become_task(shim):
     words, fds = receive(shim)
     if not words or words[0] != "start" or len(fds) != len(words):
         os._exit(127)
     argv, cwd, variables = read_program(fds[0])
     path, zone = python_path(), os.environ.get("TZ")
-    os.environ.clear()
-    for variable in variables:
-        name, _, value = variable.partition(b"=")
-        os.environb[name] = value
+    set_environment(variables)
+    if is_subreaper:
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     os.chdir(cwd)
     answer = fcntl.fcntl(shim.detach(), fcntl.F_DUPFD_CLOEXEC, HIGH)
     numbers = [int(word) for word in words[1:]]
@@ -416,9 +479,11 @@ if sys.path and sys.path[0] == "":
     del sys.path[0]  # of -c; attempts have the directories of their own programs
 faulthandler.register(58, file=2, all_threads=True, chain=False)  # see python_stacks.py
 gc.disable()
-fds_before = open_fds()
+fds_before, variables_before = open_fds(), dict(os.environb)
 import_modules(sys.argv[1:])
 check_is_forkable(fds_before)
+changed_variables, removed_variables = changes_of_environment(variables_before)
+is_subreaper = end_subreaper()
 shared_modules = {id(module): module for module in sys.modules.values()}
 gc.freeze()
 sys.stdout.flush()

@@ -109,6 +109,8 @@ class WarmTest(harness.RunTest):
                    "threading.Thread(target=time.sleep, args=(1000,), daemon=True, name='t').start()")
         self.write("with_file.py", "file = open(__file__)")
         self.write("with_device.py", "import os; device = os.open('/dev/zero', os.O_RDONLY)")  # as one that uses a GPU has
+        self.write("with_process.py", "import subprocess\n"
+                   "subprocess.Popen(['sleep', '1000'], start_new_session=True, stdout=-3, stderr=-3)")
         self.write("suicidal.py", "import os; os.kill(os.getpid(), 9)")
         self.write("broken.py", "raise RuntimeError('on purpose')")
         path = ["--env", f"PYTHONPATH={self.dir}"]
@@ -118,6 +120,7 @@ class WarmTest(harness.RunTest):
             ("with_thread", path, "the modules have 1 threads running, which a fork does not copy: "),
             ("suicidal", path, "the process was killed by signal 9 before it had imported suicidal; an import may take 120 s"),
             ("with_device", path, "the modules have opened /dev/zero, which attempts cannot share"),
+            ("with_process", path, "the modules have started processes, of which a fork is not the parent: "),
             ("with_file", path, f"the modules have opened {self.dir}/with_file.py, which attempts cannot share"),
         ]
         for module, options, reason in cases:
@@ -128,6 +131,48 @@ class WarmTest(harness.RunTest):
                 self.assertEqual(len(reports), 1, run.err)
                 self.assertIn(f'starts cold, "warm" has no effect: {reason}', reports[0])
                 self.assertEqual(run.status, 0)
+
+    def test_modules_that_change_their_process(self):
+        """Attempts are forked, and print and end as if they had imported the module themselves."""
+        status = "print([line for line in open('/proc/self/status') if line[:6] in ('SigBlk', 'SigIgn')])"
+        cases = {
+            "children are reaped by the kernel": ("import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)", status),
+            "children are reaped by a handler": (
+                "import os, signal\n"
+                "def reap(*_):\n"
+                "    try:\n"
+                "        while os.waitpid(-1, os.WNOHANG)[0]: pass\n"
+                "    except ChildProcessError: pass\n"
+                "signal.signal(signal.SIGCHLD, reap)", status),
+            "all signals are ignored": (
+                "import signal\n"
+                "for number in signal.valid_signals() - {9, 19}: signal.signal(number, signal.SIG_IGN)", status),
+            "all signals are blocked": (
+                "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())", status),
+            "it adopts orphans": (
+                "import ctypes; ctypes.CDLL(None).prctl(36, 1)",
+                "import ctypes; value = ctypes.c_int(); ctypes.CDLL(None).prctl(37, ctypes.byref(value)); print(value)"),
+            "it sets variables": (
+                "import os; os.environ.update(A='of the module', OMP_A='of the module'); del os.environ['OMP_B']",
+                "import os; print({name: os.environ.get(name) for name in ('A', 'OMP_A', 'OMP_B', 'C')})"),
+            "it sets a default": ("import os; os.environ.setdefault('C', 'of the module')", "import os; print(os.environ['C'])"),
+            "it has another umask": ("import os; os.umask(0o77)", "import os; print(os.umask(0))"),
+            "it has other limits": (
+                "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))",
+                "import resource; print(resource.getrlimit(resource.RLIMIT_CORE))"),
+        }
+        variables = [f"PYTHONPATH={self.dir}", "OMP_A=of the job", "OMP_B=of the job", "C=of the job"]
+        options = [word for variable in variables for word in ("--env", variable)]
+        for case, (module, program) in cases.items():
+            with self.subTest(case):
+                name = f"changing_{list(cases).index(case)}"
+                self.write(f"{name}.py", module)
+                words = "-c", f"import sys; print({name!r} in sys.modules)\nimport {name}\n{program}\nsys.exit(7)"
+                warm = self.run_python(*words, warm=name, options=options)
+                cold = self.run_python(*words, warm=None, options=options)
+                self.assertEqual(warm.lines()[0], "[worker/0] True", warm.err)
+                self.assertEqual(warm.lines()[1:], cold.lines()[1:])
+                self.assertEqual((warm.status, cold.status), (7, 7))
 
     def test_refusals_without_a_try(self):
         def reasons(*words, options=()):
