@@ -12,17 +12,32 @@
  * Variables that act when the interpreter starts or a module is imported: an attempt with another
  * value needs another zygote. A name with a star is a prefix.
  */
-static const char *const keyed[] = {"ABSL_*",      "BLIS_*",     "CUDA_*",   "GLIBC_*",
-				    "GOMP_*",      "HIP_*",      "HOME",     "JAX_*",
-				    "KERAS_*",     "KMP_*",      "LANG",     "LANGUAGE",
-				    "LC_*",        "LD_*",       "MALLOC_*", "MKL_*",
-				    "NCCL_*",      "NUMEXPR_*",  "NUMPY_*",  "NVIDIA_*",
-				    "OMP_*",       "OPENBLAS_*", "PATH",     "PYTHON*",
-				    "ROCR_*",      "TCMALLOC_*", "TF_*",     "TF2_*",
-				    "VIRTUAL_ENV", "XDG_*",      "XLA_*",    NULL};
+static const char *const keyed[] = {
+	"ABSL_*",        "ARROW_*",    "AUTOGRAPH_*",    "AZURE_LOG_LEVEL",
+	"BLIS_*",        "CUDA_*",     "DISABLE_HOST_*", "DNNL_*",
+	"GCS_*",         "GFORTRAN_*", "GLIBC_*",        "GOMP_*",
+	"GOTO_*",        "GRPC_*",     "HDF5_*",         "HF_HOME",
+	"HF_HUB_*",      "HIP_*",      "HOME",           "JAX_*",
+	"JE_ARROW_*",    "JOBLIB_*",   "KERAS_*",        "KMP_*",
+	"LANG",          "LANGUAGE",   "LC_*",           "LD_*",
+	"LOKY_*",        "MALLOC_*",   "MKL_*",          "MPL*",
+	"NCCL_*",        "NPY_*",      "NUMBA_*",        "NUMEXPR_*",
+	"NUMPY_*",       "NVIDIA_*",   "NVPL_*",         "OMP_*",
+	"ONEDNN_*",      "OPENBLAS_*", "OPENSSL_*",      "PATH",
+	"PILLOW_*",      "PROTOCOL_*", "PYTHON*",        "PYTORCH_*",
+	"PY_SAX_PARSER", "ROCR_*",     "SCIPY_*",        "SKLEARN_*",
+	"SSLKEYLOGFILE", "TCMALLOC_*", "TEMPORARILY_*",  "TF2_*",
+	"TF_*",          "TORCH_*",    "TPU_*",          "TRANSFORMERS_*",
+	"VIRTUAL_ENV",   "WRAPT_*",    "XDG_*",          "XLA_*",
+	"_PYTHON_*",     NULL};
 
 /* Variables of one task that match them, and are read later. */
-static const char *const unkeyed[] = {"TF_CONFIG", "TF_CLUSTER", "TF_WORKERS", "TF_CHIEF_SERVER",
+static const char *const unkeyed[] = {"TF_CONFIG",
+				      "TF_CLUSTER",
+				      "TF_WORKERS",
+				      "TF_CHIEF_SERVER",
+				      "GRPC_FAIL_FAST",
+				      "JAX_COORDINATOR_ADDRESS",
 				      NULL};
 
 /* Harmless ones that libraries expect, which the zygote gets from the first attempt. */
