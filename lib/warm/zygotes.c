@@ -40,7 +40,6 @@ struct zygote_entry {
 struct tfc__zygotes {
 	struct tfc__zygotes_options options;
 	struct tfc__link list;
-	uint32_t count;
 	uint32_t last_number;
 };
 
@@ -63,7 +62,6 @@ int tfc__zygotes_open(const struct tfc__zygotes_options *options, tfc_error *err
 static void zygote_free(struct zygote_entry *zygote)
 {
 	tfc__list_remove(&zygote->link);
-	zygote->zygotes->count--;
 	tfc_process_close(zygote->process);
 	free(zygote->key);
 	free(zygote->interpreter);
@@ -269,7 +267,6 @@ static struct zygote_entry *zygote_new(struct tfc__zygotes *zygotes,
 	zygote->number = ++zygotes->last_number;
 	snprintf(zygote->log_name, sizeof(zygote->log_name), "zygote-%u", zygote->number);
 	tfc__list_append(&zygotes->list, &zygote->link);
-	zygotes->count++;
 	return zygote;
 }
 
@@ -312,32 +309,46 @@ static struct zygote_entry *zygotes_find(struct tfc__zygotes *zygotes, const cha
 	return NULL;
 }
 
-/* One that a job uses stays: otherwise two jobs would import in turn. */
-static bool zygotes_make_room(struct tfc__zygotes *zygotes)
+static bool zygote_has_failed(const struct zygote_entry *zygote)
 {
-	if (zygotes->count < zygotes->options.max)
-		return true;
+	return !zygote->process;
+}
+
+/*
+ * One that a job uses stays: otherwise two jobs would import in turn. Those that have failed take
+ * no place of those that run; as many of them are remembered.
+ */
+static bool zygotes_make_room(struct tfc__zygotes *zygotes, bool is_failed)
+{
+	struct zygote_entry *unused = NULL;
+	uint32_t count = 0;
 	TFC__LIST_EACH (link, &zygotes->list) {
 		struct zygote_entry *zygote = tfc__container_of(link, struct zygote_entry, link);
-		if (zygote->user_count)
+		if (zygote_has_failed(zygote) != is_failed)
 			continue;
-		zygote_free(zygote);
-		return true;
+		count++;
+		if (!unused && !zygote->user_count)
+			unused = zygote;
 	}
-	return false;
+	if (count < zygotes->options.max)
+		return true;
+	if (unused)
+		zygote_free(unused);
+	return unused != NULL;
 }
 
 static struct zygote_entry *zygotes_make(struct tfc__zygotes *zygotes,
 					 const struct tfc__warm_attempt *attempt, char *key,
 					 const struct tfc__strv *env, char *text)
 {
-	if (!zygotes_make_room(zygotes)) {
+	zygotes_make_room(zygotes, true);
+	if (!zygotes_make_room(zygotes, false)) {
 		snprintf(text, TEXT_SIZE,
 			 "all %u of the node's zygotes are in use by jobs; jobs with the same "
 			 "modules, "
 			 "interpreter and variables share one, and the node's option zygotes sets "
 			 "their number",
-			 zygotes->count);
+			 zygotes->options.max);
 		free(key);
 		return NULL;
 	}

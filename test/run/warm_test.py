@@ -174,6 +174,19 @@ class WarmTest(harness.RunTest):
                 self.assertEqual(warm.lines()[1:], cold.lines()[1:])
                 self.assertEqual((warm.status, cold.status), (7, 7))
 
+    def test_a_fork_that_fails_once_is_no_end_of_warm_starts(self):
+        self.write("failing.py", "import errno, os\n"
+                   "fork = os.fork\n"
+                   "def fail():\n"
+                   "    os.fork = fork\n"
+                   "    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))\n"
+                   "os.fork = fail")
+        run = self.run_python("-c", "import os, sys; print('failing' in sys.modules, flush=True)\n"
+                              "if os.environ['TFC_ATTEMPT'] < '3': os.kill(os.getpid(), 9)",
+                              warm="failing", options=["--env", f"PYTHONPATH={self.dir}"])
+        self.assertEqual(run.lines()[1:], ["[worker/0#2] True", "[worker/0#3] True"], run.err)
+        self.assertEqual([line for line in run.errors() if "cold" in line], [])
+
     def test_refusals_without_a_try(self):
         def reasons(*words, options=()):
             run = self.run_local("--framework", "none", "--warm", MODULE, *options, "--", *words)
@@ -288,6 +301,15 @@ class NodeWarmTest(WarmJobTest):
         os.kill(zygote["pid"], signal.SIGKILL)  # made again when it is wanted
         harness.wait_until(lambda: "zygotes" not in self.describe(job), "no zygote")
         self.assertEqual(self.ask("stop", job, "--wait").status, 0)
+
+    def test_one_that_has_failed_takes_no_place(self):
+        job = self.start_warm("absent_module")
+        self.await_zygote(job, "failed", 1)
+        run = self.ask("start", "--framework", "none", "--warm", MODULE, "--", sys.executable, "-c",
+                       f"import sys; print({MODULE!r} in sys.modules)")
+        self.assertEqual((run.lines()[1:], run.status), (["[worker/0] True"], 0), run.err)
+        self.await_zygote(job, "failed", 1)  # and is not forgotten
+        self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
 
     def test_describe_says_why_the_import_failed(self):
         job = self.start_warm("absent_module")
