@@ -64,6 +64,21 @@ static void a_spare_that_was_killed_is_done_without(void **state)
 	proc_run_end(&run);
 }
 
+static void a_spare_that_was_stopped_is_continued_for_its_task(void **state)
+{
+	struct proc_run run;
+	struct proc_task first, next;
+	proc_run_begin(&run);
+	start_one(&run, &first, TFC_ISOLATION_PLAIN);
+	pid_t spare = proc_await_spare(proc_parent(tfc__process_shim(first.process)));
+	proc_stop(spare);
+	start_one(&run, &next, TFC_ISOLATION_PLAIN);
+	assert_int_equal(tfc__process_shim(next.process), spare);
+	end_one(&run, &next);
+	end_one(&run, &first);
+	proc_run_end(&run);
+}
+
 static void a_spare_serves_whatever_isolation_is_requested(void **state)
 {
 	static const uint32_t isolations[] = {TFC_ISOLATION_PLAIN, TFC_ISOLATION_CGROUP,
@@ -110,6 +125,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_next_start_takes_the_spare_and_another_is_made),
 		cmocka_unit_test(a_spare_that_was_killed_is_done_without),
+		cmocka_unit_test(a_spare_that_was_stopped_is_continued_for_its_task),
 		cmocka_unit_test(a_spare_serves_whatever_isolation_is_requested),
 		cmocka_unit_test(a_spare_goes_with_its_guard),
 	};

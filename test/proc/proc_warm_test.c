@@ -245,6 +245,40 @@ static void processes_of_a_zygote_end_with_it(void **state)
 	proc_run_end(&run);
 }
 
+/* A shim that was forked in advance, with the process that is to become a task. 0: none yet. */
+static pid_t find_waiting_shim(pid_t guard, pid_t zygote_shim)
+{
+	pid_t family[64];
+	size_t count = proc_family(guard, family, 64);
+	for (size_t i = 1; i < count; i++)
+		if (proc_parent(family[i]) == guard && family[i] != zygote_shim &&
+		    proc_state(family[i]) == 'S' && proc_has_children(family[i]))
+			return family[i];
+	return 0;
+}
+
+static void a_spare_that_was_stopped_is_continued_for_its_task(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	pid_t spare = 0;
+	proc_run_begin(&run);
+	await_zygote(&run);
+	pid_t shim = proc_parent(tfc_process_pid(run.zygote));
+	for (uint64_t until = tfc__now() + 5 * TFC__SECOND; !spare;) {
+		assert_true(tfc__now() < until);
+		assert_true(tfc_ctx_run(run.ctx, 10) >= 0);
+		spare = find_waiting_shim(tfc__guard_pid(run.ctx), shim);
+	}
+	proc_stop(spare);
+	proc_start_isolated(&run, &task, TFC_ISOLATION_PLAIN, NULL, "wait", NULL);
+	proc_await_start(&run, &task);
+	assert_true(is_forked(task.pid));
+	assert_int_equal(proc_parent(task.pid), spare);
+	end(&run, &task);
+	proc_run_end(&run);
+}
+
 static pid_t find_stopped_child(pid_t parent)
 {
 	pid_t family[64];
@@ -362,6 +396,7 @@ int main(void)
 		cmocka_unit_test(a_task_is_stopped_before_its_zygote_has_forked_it),
 		cmocka_unit_test(a_zygote_that_does_not_respond_is_ended),
 		cmocka_unit_test(a_zygote_that_breaks_the_protocol_is_ended),
+		cmocka_unit_test(a_spare_that_was_stopped_is_continued_for_its_task),
 		cmocka_unit_test(processes_of_a_zygote_end_with_it),
 		cmocka_unit_test(a_fork_that_is_stopped_halfway_outlives_no_zygote),
 		cmocka_unit_test(a_zygote_may_need_long_for_many_forks),

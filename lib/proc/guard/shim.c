@@ -119,6 +119,7 @@ int shim_get(struct guard *guard, const struct tfc__command *command, int launch
 		shim_drop_spare(guard);
 		return error;
 	}
+	kill(guard->spare.pid, SIGCONT); /* it may have been stopped while it was a spare */
 	*ret_pid = guard->spare.pid;
 	*ret_socket = guard->spare.socket;
 	guard->spare.pid = 0;

@@ -267,7 +267,8 @@ static void birth_complete(struct guard *guard, struct birth *birth)
 		error = shim_send_launch(birth->socket, &birth->command, birth->launch, locks, -1);
 		if (error && error != EPIPE && error != ECONNRESET)
 			kill(birth->pid, SIGKILL);
-		birth->socket = -1; /* the slot's now */
+		kill(birth->pid, SIGCONT); /* it may have been stopped while it was a spare */
+		birth->socket = -1;        /* the slot's now */
 		birth_free(guard, birth);
 	}
 	dir_release(locks);
