@@ -3,6 +3,7 @@
  */
 #include "job/job_apply.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "base/fail.h"
@@ -56,6 +57,33 @@ static int check_job_name(struct check *c)
 		return FAIL(c, "is longer than %d bytes", JOB_NAME_MAX);
 	if (!tfc__is_plain_text(name) || strchr(name, '/'))
 		return FAIL(c, "must not contain '/' or control characters");
+	return TFC_OK;
+}
+
+static bool is_module_name(const char *name)
+{
+	bool is_start = true; /* of the name, or of what follows a dot */
+	for (; *name; name++) {
+		unsigned char c = (unsigned char)*name;
+		if (c == '.' ? is_start : c < 0x80 && !isalnum(c) && c != '_' && c != '-')
+			return false;
+		is_start = c == '.';
+	}
+	return !is_start;
+}
+
+static int check_warm(struct check *c)
+{
+	const struct tfc__strv *warm = &c->job->warm;
+	for (size_t i = 0; i < warm->count; i++) {
+		at_job(c, "warm");
+		tfc__key_path_push_element(c->where, i);
+		if (!is_module_name(warm->items[i]))
+			return FAIL(
+				c,
+				"must be the name of a module, such as tensorflow, not \"%.80s\"",
+				warm->items[i]);
+	}
 	return TFC_OK;
 }
 
@@ -355,6 +383,8 @@ int tfc__job_check(const tfc_job *job, struct tfc__key_path *where, tfc_error *e
 		result = check_stall(&c);
 	if (result == TFC_OK)
 		result = check_placement(&c);
+	if (result == TFC_OK)
+		result = check_warm(&c);
 	return result == TFC_OK ? check_success(&c) : result;
 }
 

@@ -317,6 +317,16 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		 "\"upstream\","
 		 "\"upstream\":\"a\\u009b\"}}",
 		 TFC_EINVAL, "job.json:1: placement.upstream: must not contain control characters"},
+		{"{\"argv\":[\"a\"],\"roles\":{\"worker\":{}},\"warm\":[\"numpy\",\" json\"]}",
+		 TFC_EINVAL,
+		 "job.json:1: warm[1]: must be the name of a module, such as tensorflow, not \" "
+		 "json\""},
+		{"{\"argv\":[\"a\"],\"roles\":{\"worker\":{}},\"warm\":[\"\"]}", TFC_EINVAL,
+		 "job.json:1: warm[0]: must be the name of a module, such as tensorflow, not \"\""},
+		{"{\"argv\":[\"a\"],\"roles\":{\"worker\":{}},\"warm\":[\"a.b-c\",\"a..b\"]}",
+		 TFC_EINVAL,
+		 "job.json:1: warm[1]: must be the name of a module, such as tensorflow, not "
+		 "\"a..b\""},
 		{"{\"env\":[]}", TFC_EINVAL,
 		 "job.json:1: env: must be an object of strings, not a list of 0"},
 		{"{\"roles\":[]}", TFC_EINVAL,
