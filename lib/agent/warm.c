@@ -58,6 +58,7 @@ const tfc_process *tfc__warm_zygote(struct agent_task *task, const tfc_process_o
 		.own_dirs = {stacks_dir, bundle_dir},
 		.isolation = options->isolation,
 		.limits = options->limits,
+		.cwd = options->cwd,
 		.user = job,
 	};
 	if (!job->warm_task)

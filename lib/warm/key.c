@@ -99,6 +99,12 @@ static bool has_directory(const char *name)
 	return strchr(name, '/') != NULL;
 }
 
+/* To the working directory, and not to be searched for in PATH. */
+static bool is_relative(const char *name)
+{
+	return has_directory(name) && name[0] != '/';
+}
+
 /* The file that exec would find; false: none. */
 static bool find_program(const char *name, const char *const *env, struct stat *ret_status)
 {
@@ -114,6 +120,15 @@ static bool find_program(const char *name, const char *const *env, struct stat *
 			return true;
 	}
 	return false;
+}
+
+char *tfc__warm_interpreter(const struct tfc__warm_attempt *attempt)
+{
+	const char *name = attempt->argv[0];
+	char *path = NULL;
+	if (!is_relative(name) || !attempt->cwd)
+		return strdup(name);
+	return asprintf(&path, "%s/%s", attempt->cwd, name) < 0 ? NULL : path;
 }
 
 char *tfc__warm_key(const struct tfc__warm_attempt *attempt, struct tfc__strv *env)
@@ -134,15 +149,18 @@ char *tfc__warm_key(const struct tfc__warm_attempt *attempt, struct tfc__strv *e
 	if (variables.count)
 		qsort(variables.items, variables.count, sizeof(*variables.items), compare_texts);
 	tfc__strv_add_all(env, (const char *const *)variables.items);
-	find_program(attempt->argv[0], attempt->env, &status);
-	tfc__buf_addf(&key, "%s\n%llu %llu %lld.%09ld\n", attempt->argv[0],
+	char *interpreter = tfc__warm_interpreter(attempt);
+	if (interpreter)
+		find_program(interpreter, attempt->env, &status);
+	tfc__buf_addf(&key, "%s\n%llu %llu %lld.%09ld\n", interpreter ? interpreter : "",
 		      (unsigned long long)status.st_dev, (unsigned long long)status.st_ino,
 		      (long long)status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 	for (size_t i = 0; i < attempt->modules->count; i++)
 		tfc__buf_addf(&key, "%s ", attempt->modules->items[i]);
 	for (size_t i = 0; i < variables.count; i++)
 		tfc__buf_addf(&key, "\n%s", variables.items[i]);
-	env->is_failed |= variables.is_failed;
+	env->is_failed |= variables.is_failed || !interpreter;
+	free(interpreter);
 	tfc__strv_fini(&variables);
 	return tfc__buf_steal(&key);
 }
@@ -171,6 +189,18 @@ static bool is_python(const char *program)
 	return strncmp(slash ? slash + 1 : program, "python", 6) == 0;
 }
 
+/* Each attempt has its own copy of a bundle. */
+static bool is_in_own_dir(const char *cwd, const struct tfc__warm_attempt *attempt)
+{
+	for (size_t i = 0; i < 2 && cwd; i++) {
+		const char *own = attempt->own_dirs[i];
+		size_t len = own ? strlen(own) : 0;
+		if (own && strncmp(own, cwd, len) == 0 && (!cwd[len] || cwd[len] == '/'))
+			return true;
+	}
+	return false;
+}
+
 bool tfc__warm_check(const struct tfc__warm_attempt *attempt, char ret_text[TFC__WARM_TEXT])
 {
 	const tfc_process_limits *limits = attempt->limits;
@@ -189,6 +219,11 @@ bool tfc__warm_check(const struct tfc__warm_attempt *attempt, char ret_text[TFC_
 			ret_text, TFC__WARM_TEXT,
 			"only python SCRIPT.py, python -m MODULE and python -c CODE, without other "
 			"options, can be forked");
+	else if (is_relative(attempt->argv[0]) && is_in_own_dir(attempt->cwd, attempt))
+		snprintf(ret_text, TFC__WARM_TEXT,
+			 "the interpreter \"%.200s\" is in the bundle, of which each attempt has a "
+			 "copy",
+			 attempt->argv[0]);
 	for (uint32_t i = 0; !*ret_text && limits && i < limits->rlimit_count; i++)
 		if (limits->rlimits[i].resource == RLIMIT_STACK)
 			snprintf(ret_text, TFC__WARM_TEXT,

@@ -227,7 +227,7 @@ static int zygote_spawn(struct zygote_entry *zygote, const struct tfc__warm_atte
 					     .is_zygote = true,
 					     .import_ms = zygotes->options.import_ms};
 	struct tfc__strv argv = {0};
-	tfc__strv_add(&argv, attempt->argv[0]);
+	tfc__strv_add(&argv, zygote->interpreter);
 	tfc__strv_add(&argv, "-c");
 	tfc__strv_add(&argv, tfc__zygote_source);
 	tfc__strv_add_all(&argv, (const char *const *)attempt->modules->items);
@@ -249,7 +249,7 @@ static struct zygote_entry *zygote_new(struct tfc__zygotes *zygotes,
 				       const struct tfc__warm_attempt *attempt, char *key)
 {
 	struct zygote_entry *zygote = calloc(1, sizeof(*zygote));
-	char *interpreter = strdup(attempt->argv[0]);
+	char *interpreter = tfc__warm_interpreter(attempt);
 	if (zygote)
 		tfc__strv_add_all(&zygote->modules, (const char *const *)attempt->modules->items);
 	if (!zygote || !interpreter || zygote->modules.is_failed) {

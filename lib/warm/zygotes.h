@@ -43,7 +43,8 @@ struct tfc__warm_attempt {
 		*own_dirs[2]; /* directories in PYTHONPATH that are the attempt's alone; or NULL */
 	uint32_t isolation;   /* enum tfc_isolation */
 	const tfc_process_limits *limits;
-	void *user; /* for fn, until tfc__zygotes_leave */
+	const char *cwd; /* its working directory */
+	void *user;      /* for fn, until tfc__zygotes_leave */
 };
 
 /*
@@ -62,9 +63,14 @@ void tfc__zygotes_report(struct tfc__zygotes *zygotes, const void *user);
 void tfc__zygotes_leave(struct tfc__zygotes *zygotes, const void *user);
 
 /*
- * key.c: whether the arguments are those of a Python program that a zygote can run; else the reason
- * in ret_text. And the text that is the same for all attempts that one zygote serves, which the
- * caller frees, with the zygote's environment. NULL: out of memory.
+ * key.c. The interpreter; one that is relative to the attempt's working directory, with that. NULL:
+ * out of memory. The caller frees it.
+ */
+char *tfc__warm_interpreter(const struct tfc__warm_attempt *attempt);
+/*
+ * Whether the arguments are those of a Python program that a zygote can run; else the reason in
+ * ret_text. And the text that is the same for all attempts that one zygote serves, which the caller
+ * frees, with the zygote's environment. NULL: out of memory.
  */
 bool tfc__warm_check(const struct tfc__warm_attempt *attempt, char ret_text[TFC__WARM_TEXT]);
 char *tfc__warm_key(const struct tfc__warm_attempt *attempt, struct tfc__strv *env);

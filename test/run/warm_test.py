@@ -187,6 +187,13 @@ class WarmTest(harness.RunTest):
         self.assertEqual(run.lines()[1:], ["[worker/0#2] True", "[worker/0#3] True"], run.err)
         self.assertEqual([line for line in run.errors() if "cold" in line], [])
 
+    def test_a_relative_interpreter_is_found_in_the_directory_of_the_task(self):
+        os.mkdir(os.path.join(self.dir, "bin"))
+        os.symlink(sys.executable, os.path.join(self.dir, "bin", "python3"))
+        run = self.run_local("--framework", "none", "--warm", MODULE, "--env", f"PYTHONHOME={sys.base_prefix}", "--",
+                             "bin/python3", "-c", f"import sys; print(sys.executable, {MODULE!r} in sys.modules)", cwd=self.dir)
+        self.assertEqual((run.lines(), run.status), ([f"[worker/0] {self.dir}/bin/python3 True"], 0), run.err)
+
     def test_refusals_without_a_try(self):
         def reasons(*words, options=()):
             run = self.run_local("--framework", "none", "--warm", MODULE, *options, "--", *words)

@@ -199,6 +199,44 @@ static void only_python_programs_are_forked(void **state)
 	}
 }
 
+static void a_relative_interpreter_is_that_of_the_working_directory(void **state)
+{
+	static const char *const relative[] = {"venv/bin/python", "train.py", NULL};
+	static const char *const absolute[] = {"/job/venv/bin/python", "train.py", NULL};
+	const char *none[] = {NULL};
+	struct tfc__warm_attempt one = attempt_with(none), other = attempt_with(none);
+	one.argv = relative;
+	one.cwd = "/job";
+	other.argv = absolute;
+	other.cwd = "/";
+	assert_true(have_same_key(&one, &other));
+	char *interpreter = tfc__warm_interpreter(&one);
+	assert_string_equal(interpreter, "/job/venv/bin/python");
+	free(interpreter);
+	one.cwd = "/other";
+	assert_false(have_same_key(&one, &other));
+	one.argv = other.argv = python; /* to be found in PATH */
+	assert_true(have_same_key(&one, &other));
+}
+
+static void an_interpreter_in_the_bundle_is_refused(void **state)
+{
+	static const char *const relative[] = {"./python", "train.py", NULL};
+	const char *none[] = {NULL};
+	char text[TFC__WARM_TEXT];
+	struct tfc__warm_attempt attempt = attempt_with(none);
+	attempt.argv = relative;
+	attempt.own_dirs[1] = "/bundle/0";
+	attempt.cwd = "/bundle/01";
+	assert_true(tfc__warm_check(&attempt, text));
+	attempt.cwd = "/bundle/0/sub";
+	assert_false(tfc__warm_check(&attempt, text));
+	assert_string_equal(text, "the interpreter \"./python\" is in the bundle, of which each "
+				  "attempt has a copy");
+	attempt.argv = python;
+	assert_true(tfc__warm_check(&attempt, text));
+}
+
 static void what_a_fork_cannot_have_is_refused(void **state)
 {
 	const char *none[] = {NULL};
@@ -230,6 +268,8 @@ int main(void)
 		cmocka_unit_test(directories_of_the_attempt_itself_do_not_count),
 		cmocka_unit_test(no_secret_is_in_the_environment_of_a_zygote),
 		cmocka_unit_test(a_replaced_interpreter_makes_another_key),
+		cmocka_unit_test(a_relative_interpreter_is_that_of_the_working_directory),
+		cmocka_unit_test(an_interpreter_in_the_bundle_is_refused),
 		cmocka_unit_test(only_python_programs_are_forked),
 		cmocka_unit_test(what_a_fork_cannot_have_is_refused),
 	};
