@@ -293,6 +293,8 @@ static const char *stage_before_start(const struct agent_task *task)
 	case ATTEMPT_CANCELED:
 		return "not started: its bundle is being unpacked";
 	case ATTEMPT_SPAWNED:
+		if (tfc__warm_is_importing(task))
+			return "not started: the modules of \"warm\" are being imported";
 		return "not started: its process is being created";
 	default:
 		return "not started";

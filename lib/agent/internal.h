@@ -246,6 +246,7 @@ void tfc__feed_add_environ(const struct agent_task *task, struct tfc__strv *env)
 
 /* The process that the attempt is to be forked from; NULL: none. */
 const tfc_process *tfc__warm_zygote(struct agent_task *task, const tfc_process_options *options);
+bool tfc__warm_is_importing(const struct agent_task *task);
 int tfc__warm_open(struct tfc__agent *agent, const struct tfc__agent_options *options,
 		   tfc_error *error);
 

@@ -32,6 +32,12 @@ static void warm_on_change(void *user, uint32_t number, const tfc_zygote *zygote
 		warm_report_cold(job->warm_task, zygote->text);
 }
 
+bool tfc__warm_is_importing(const struct agent_task *task)
+{
+	return task->job->info.job->warm.count &&
+	       tfc__zygotes_are_importing(task->job->agent->zygotes, task->job);
+}
+
 int tfc__warm_open(struct tfc__agent *agent, const struct tfc__agent_options *options,
 		   tfc_error *error)
 {

@@ -134,6 +134,24 @@ void tfc__zygotes_report(struct tfc__zygotes *zygotes, const void *user)
 		zygote_report(tfc__container_of(link, struct zygote_entry, link), user, false);
 }
 
+static bool zygote_has_user(const struct zygote_entry *zygote, const void *user)
+{
+	for (size_t i = 0; i < zygote->user_count; i++)
+		if (zygote->users[i].user == user)
+			return true;
+	return false;
+}
+
+bool tfc__zygotes_are_importing(const struct tfc__zygotes *zygotes, const void *user)
+{
+	TFC__LIST_EACH (link, &zygotes->list) {
+		struct zygote_entry *zygote = tfc__container_of(link, struct zygote_entry, link);
+		if (zygote->process && !zygote->is_ready && zygote_has_user(zygote, user))
+			return true;
+	}
+	return false;
+}
+
 /* ---- its import */
 
 static char *join_modules(const struct tfc__strv *modules)

@@ -59,6 +59,9 @@ const tfc_process *tfc__zygotes_get(struct tfc__zygotes *zygotes,
 /* Calls fn for each zygote of the user. */
 void tfc__zygotes_report(struct tfc__zygotes *zygotes, const void *user);
 
+/* Whether one of the user has not yet imported its modules. */
+bool tfc__zygotes_are_importing(const struct tfc__zygotes *zygotes, const void *user);
+
 /* The user ends. Its zygotes stay, for the next one that wants them. */
 void tfc__zygotes_leave(struct tfc__zygotes *zygotes, const void *user);
 

@@ -264,6 +264,16 @@ class NodeWarmTest(WarmJobTest):
         self.assertEqual(reports(MODULE, "worker", "other"), ["all 1 of the node's zygotes are in use by jobs"])
         self.assertEqual(reports("colorsys", "worker"), [])  # the job before has ended
 
+    def test_describe_says_that_a_task_waits_for_the_import(self):
+        fifo = self.make_fifo("fifo")
+        self.write("waiting.py", f"with open({os.path.join(self.dir, 'fifo')!r}) as file: file.readline()")
+        job = self.start_warm("waiting", "--env", f"PYTHONPATH={self.dir}")
+        text = 'not started: the modules of "warm" are being imported'
+        harness.wait_until(lambda: self.describe(job)["tasks"][0].get("doing") == text, "a task that waits")
+        os.write(fifo, b"\n")
+        self.await_ready(job)
+        self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
+
     def test_the_directory_for_temporary_files_is_that_of_each_job(self):
         self.write("asking.py", "import tempfile; tempfile.gettempdir()")  # it is remembered
         for name in "one", "two":
