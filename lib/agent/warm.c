@@ -14,8 +14,8 @@ static void warm_report_cold(struct agent_task *task, const char *reason)
 	if (job->is_cold_reported)
 		return;
 	job->is_cold_reported = true;
-	tfc__log(job->agent->ctx, TFC_LOG_WARNING, "agent", job->info.id,
-		 "\"warm\" has no effect: %s", reason);
+	tfc__log(job->agent->ctx, TFC_LOG_INFO, "agent", job->info.id, "\"warm\" has no effect: %s",
+		 reason);
 	snprintf(text, sizeof(text), "starts cold, \"warm\" has no effect: %s", reason);
 	tfc__agent_notify(task, &(struct tfc__task_event){.kind = TFC__AGENT_NOTICE, .text = text});
 }

@@ -127,7 +127,7 @@ class WarmTest(harness.RunTest):
             with self.subTest(module):
                 run = self.run_script("print('ran')", warm=module, options=["--worker", "3", *options])
                 self.assertEqual(sorted(run.lines()), [f"[worker/{i}] ran" for i in range(3)])
-                reports = [line for line in run.errors() if "starts cold" in line]
+                reports = [line for line in run.errors() if "no effect" in line]
                 self.assertEqual(len(reports), 1, run.err)
                 self.assertIn(f'starts cold, "warm" has no effect: {reason}', reports[0])
                 self.assertEqual(run.status, 0)
