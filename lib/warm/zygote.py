@@ -35,16 +35,20 @@ NODE_SIGNALS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM}  #
 
 
 def thread_names():
-    """Of those that run. One that has been joined may be listed for a moment, with the flag that it exits (proc(5))."""
+    """Of those that run besides this one. One that has been joined may be listed for a moment, with the flag that it
+    exits (proc(5))."""
+    of_python = {}
+    if "threading" in sys.modules:
+        of_python = {thread.native_id: f"{thread.name} (Python)" for thread in sys.modules["threading"].enumerate()}
     names = []
-    for thread in os.listdir("/proc/self/task"):
+    for thread in map(int, os.listdir("/proc/self/task")):
         try:
             with open(f"/proc/self/task/{thread}/stat") as file:
                 name, _, fields = file.read().partition("(")[2].rpartition(")")
         except OSError:  # it has ended
             continue
-        if not int(fields.split()[6]) & PF_EXITING:
-            names.append(name)
+        if thread != os.getpid() and not int(fields.split()[6]) & PF_EXITING:
+            names.append(of_python.get(thread, name))
     return names
 
 
@@ -102,11 +106,11 @@ def end_library_threads():
 
 
 def check_is_forkable(before):
-    if len(thread_names()) > 1:
+    if thread_names():
         end_library_threads()
     threads = thread_names()
-    if len(threads) > 1:
-        sys.exit(f"the modules have {len(threads) - 1} threads running, which a fork does not copy: "
+    if threads:
+        sys.exit(f"the modules have started {len(threads)} thread{'s'[:len(threads) > 1]}, which a fork does not copy: "
                  f"{', '.join(sorted(threads)[:8])}; OPENBLAS_NUM_THREADS=1 prevents those of OpenBLAS")
     opened = {fd: name for fd, name in open_fds().items() if before.get(fd) != name}
     if opened:

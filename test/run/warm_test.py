@@ -117,7 +117,7 @@ class WarmTest(harness.RunTest):
         cases = [
             ("absent_module", [], "cannot import absent_module: ModuleNotFoundError: No module named 'absent_module'"),
             ("broken", path, "cannot import broken: RuntimeError: on purpose"),
-            ("with_thread", path, "the modules have 1 threads running, which a fork does not copy: "),
+            ("with_thread", path, "the modules have started 1 thread, which a fork does not copy: t (Python)"),
             ("suicidal", path, "the process was killed by signal 9 before it had imported suicidal; an import may take 120 s"),
             ("with_device", path, "the modules have opened /dev/zero, which attempts cannot share"),
             ("with_process", path, "the modules have started processes, of which a fork is not the parent: "),
