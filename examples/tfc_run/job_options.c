@@ -140,7 +140,7 @@ const struct option job_options[] = {
 	{"topology", "T", "what a worker's TF_CONFIG names: full or, with --ps, partial (full)",
 	 KEY("topology")},
 	{"warm", "MODULES",
-	 "fork the tasks from a process that has imported these, like tensorflow", set_warm,
+	 "fork the tasks from a process that has imported these, as in tensorflow,numpy", set_warm,
 	 "warm[]"},
 	{"isolation", "I", "how a task's processes are found: auto, plain, cgroup or pidns (auto)",
 	 KEY("isolation")},
