@@ -25,6 +25,7 @@ import warnings
 import weakref
 
 GUARD = 3
+OF_PYTHON = " (Python)"  # after the name of a thread
 CHILD = 9  # in the shim: the socket to the process that becomes the task
 HIGH = 16  # descriptors that are to be moved are first moved up to here
 PR_SET_PDEATHSIG = 1
@@ -39,7 +40,7 @@ def thread_names():
     exits (proc(5))."""
     of_python = {}
     if "threading" in sys.modules:
-        of_python = {thread.native_id: f"{thread.name} (Python)" for thread in sys.modules["threading"].enumerate()}
+        of_python = {thread.native_id: thread.name + OF_PYTHON for thread in sys.modules["threading"].enumerate()}
     names = []
     for thread in map(int, os.listdir("/proc/self/task")):
         try:
@@ -110,8 +111,9 @@ def check_is_forkable(before):
         end_library_threads()
     threads = thread_names()
     if threads:
+        hint = "" if all(name.endswith(OF_PYTHON) for name in threads) else "; OPENBLAS_NUM_THREADS=1 prevents those of OpenBLAS"
         sys.exit(f"the modules have started {len(threads)} thread{'s'[:len(threads) > 1]}, which a fork does not copy: "
-                 f"{', '.join(sorted(threads)[:8])}; OPENBLAS_NUM_THREADS=1 prevents those of OpenBLAS")
+                 f"{', '.join(sorted(threads)[:8])}{hint}")
     opened = {fd: name for fd, name in open_fds().items() if before.get(fd) != name}
     if opened:
         sys.exit(f"the modules have opened {', '.join(sorted(opened.values())[:8])}, which attempts cannot share")
