@@ -28,6 +28,7 @@ GUARD = 3
 OF_PYTHON = " (Python)"  # after the name of a thread
 CHILD = 9  # in the shim: the socket to the process that becomes the task
 HIGH = 16  # descriptors that are to be moved are first moved up to here
+SHOWN = 4094  # bytes of a command line, less than a page
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PR_GET_CHILD_SUBREAPER = 37
@@ -273,6 +274,20 @@ def set_environment(variables):
         os.environb.pop(name, None)
 
 
+def show_command_line(arguments):
+    """For ps, instead of the source of the zygote: as setproctitle(3), in the memory of the command line (proc(5)).
+
+    If its last byte is not NUL, the kernel shows a string. The C library prints the interpreter's name from there.
+    """
+    with open("/proc/self/stat", "rb") as file:
+        start, end = map(int, file.read().rpartition(b")")[2].split()[45:47])
+    words = [ctypes.string_at(start), *map(os.fsencode, arguments)] if start else []
+    text = b" ".join(words)[:min(SHOWN, end - start - 2)]
+    if text:
+        ctypes.memmove(start, text + b"\0", len(text) + 1)
+        ctypes.memset(end - 1, 1, 1)
+
+
 def become_task(shim):
     words, fds = receive(shim)
     if not words or words[0] != "start" or len(fds) != len(words):
@@ -292,6 +307,7 @@ def become_task(shim):
     sys.path[:] = dict.fromkeys([*python_path(), *(directory for directory in sys.path if directory not in path)])
     reseed()
     renew_modules()
+    show_command_line(argv[1:])
     gc.enable()
     connection.send(b"started")
     connection.close()

@@ -86,11 +86,11 @@ class NotebookTest(unittest.TestCase):
                          [f"tfcluster: stopping job {name}, which this cell has started before" for name in names])
 
     def test_an_edited_function_runs_in_tasks_that_one_process_forks(self) -> None:
-        """The task returns the last word of its command line, which is that process's, and the place of a module."""
+        """The task returns whether its shim was forked together with it, and the place of a module."""
         source = ("def function(ctx):\n"
-                  "    import sys\n"
-                  "    words = open('/proc/self/cmdline').read().split('\\0')[:-1]\n"
-                  "    return {value}, words[-1], id(sys.modules['xml.dom.minidom'])\n"
+                  "    import os, sys\n"
+                  "    words = open(f'/proc/{{os.getppid()}}/cmdline').read().split('\\0')[:-1]\n"
+                  "    return {value}, words == ['tfc-shim', str(os.getpid())], id(sys.modules['xml.dom.minidom'])\n"
                   "tfc.run(function, gateway=client, warm=['xml.dom.minidom'], output=False).result()")
         self.run_cell("client = tfc.local()")
         cell = self.run_cell(source.format(value=1))
@@ -98,7 +98,7 @@ class NotebookTest(unittest.TestCase):
         cell.source = source.format(value=2)
         self.client.execute_cell(cell, self.notebook.cells.index(cell))
         second = ast.literal_eval(self.shown(cell, "text/plain"))
-        self.assertEqual((first[:2], second[:2]), ([1, "xml.dom.minidom"], [2, "xml.dom.minidom"]))
+        self.assertEqual((first[:2], second[:2]), ([1, True], [2, True]))
         self.assertEqual(first[2], second[2], "another process has imported the module again")
 
     def test_an_interrupted_cell_leaves_its_job(self) -> None:

@@ -73,6 +73,14 @@ class WarmTest(harness.RunTest):
         self.assertEqual(len(run.lines()), 11)
         self.assert_same("-u", script, options=["--stall", "100", "--reports", "--env", "A=b"])
 
+    def test_ps_shows_the_program(self):
+        """With spaces between the arguments, and the first 4095 bytes of them."""
+        script = self.write("script.py", "print(open('/proc/self/cmdline', 'rb').read())")
+        run = self.run_python(script, "one", "t w o")
+        self.assertEqual(run.lines(), [f"[worker/0] {f'{sys.executable} {script} one t w o'.encode() + bytes(1)}"])
+        run = self.run_python(script, "x" * 100000)
+        self.assertEqual(run.lines(), [f"[worker/0] {f'{sys.executable} {script} '.encode().ljust(4094, b'x') + bytes(1)}"])
+
     def test_random_numbers_differ_between_attempts(self):
         run = self.run_script("import os, random; print(random.random(), flush=True)\n"
                               "if os.environ['TFC_ATTEMPT'] < '3': os.kill(os.getpid(), 9)", warm="random")

@@ -27,14 +27,26 @@ def descendants_of(pid):
     return found
 
 
-def is_of_zygote(pid):
-    """Whether it has the command line of a process that has imported TensorFlow, which its forks keep."""
+def command_line(pid):
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = file.read().split(b"\0")[:-1]
+            return file.read().split(b"\0")[:-1]
     except OSError:
-        return False
+        return []
+
+
+def is_of_zygote(pid):
+    """Whether it has the command line of a process that has imported TensorFlow, which its forks keep until they run a
+    program."""
+    words = command_line(pid)
     return len(words) == 4 and words[1] == b"-c" and words[3] == b"tensorflow"
+
+
+def is_forked(pid):
+    """Whether its shim was forked together with it."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        shim = file.read().rpartition(")")[2].split()[1]
+    return command_line(shim) == [b"tfc-shim", str(pid).encode()]
 
 
 def start_time(pid):
@@ -50,7 +62,7 @@ class WarmTest(parameter_server_test.Deaths):
 
     def assert_forked(self, *tasks):
         pids = {event["task"]: event["pid"] for event in self.job.events if event["event"] == "task" and event["pid"]}
-        self.assertEqual([task for task in tasks if not is_of_zygote(pids[task])], [])
+        self.assertEqual([task for task in tasks if not is_forked(pids[task])], [])
 
     def kill_zygote_while_it_forks(self):
         """Two workers die, it is killed while it forks them, and both start again, forked or not."""
