@@ -75,6 +75,11 @@ static void a_file_that_others_can_read_is_refused(void **state)
 	assert_non_null(strstr(error.text, "chmod 600"));
 }
 
+/* Longer than a host's address may be. */
+#define LONG_ADDRESS                       \
+	"tfcluster-rendezvous 1\naddress " \
+	"012345678901234567890123456789012345678901234567890123456789012345:1\n"
+
 static void damaged_files_are_refused(void **state)
 {
 	static const char *const texts[] = {
@@ -89,9 +94,7 @@ static void damaged_files_are_refused(void **state)
 		"tfcluster-rendezvous 1\naddress 10.0.0.1:7411\nkey \n",
 		"tfcluster-rendezvous 1\naddress 10.0.0.1:7411\nkey x\nmore\n",
 		"tfcluster-rendezvous 1\nkey x\naddress 10.0.0.1:7411\n",
-		/* longer than a host's address */
-		"tfcluster-rendezvous 1\naddress "
-		"012345678901234567890123456789012345678901234567890123456789012345:1\n",
+		LONG_ADDRESS,
 	};
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		struct tfc__rendezvous read;
