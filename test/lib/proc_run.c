@@ -491,6 +491,13 @@ uint32_t proc_ignored(pid_t pid)
 	return read_signals(pid, "SigIgn:");
 }
 
+void proc_await_deaf(pid_t pid)
+{
+	for (uint64_t end = tfc__now() + PATIENCE; !(proc_ignored(pid) & 1u << (SIGTERM - 1));
+	     poll(NULL, 0, 1))
+		assert_true(tfc__now() < end);
+}
+
 static const int node_signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 uint32_t proc_node_signals(void)

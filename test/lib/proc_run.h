@@ -90,6 +90,9 @@ char proc_state(pid_t pid);
 uint32_t proc_blocked(pid_t pid);
 uint32_t proc_ignored(pid_t pid);
 
+/* Waits until a program "deaf" ignores TERM: it may not have got so far when it has started. */
+void proc_await_deaf(pid_t pid);
+
 /* The signals that end a node, in the same form. */
 uint32_t proc_node_signals(void);
 void proc_send_node_signals(pid_t pid); /* each of them */

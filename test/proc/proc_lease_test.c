@@ -59,13 +59,10 @@ static int start(tfc_ctx *ctx, struct proc_task *task, struct tfc__lease *lease,
 	return start_with(ctx, task, lease, is_deaf, GRACE_MS);
 }
 
-/* Its program may not have got so far when it has started. */
 static void await_deaf(struct proc_run *run, struct proc_task *task)
 {
 	proc_await_start(run, task);
-	for (uint64_t end = tfc__now() + PATIENCE; !(proc_ignored(task->pid) & 1u << (SIGTERM - 1));
-	     poll(NULL, 0, 1))
-		assert_true(tfc__now() < end);
+	proc_await_deaf(task->pid);
 }
 
 static struct tfc__lease *begin(struct proc_run *run, uint32_t ms, int *overs)

@@ -80,6 +80,7 @@ static _Noreturn void be_host(int report, const struct heirs *heirs, death_fn di
 	start_task(&run, &tasks[1], "daemon", mark, "wait");
 	proc_await_start(&run, &tasks[0]);
 	proc_await_start(&run, &tasks[1]);
+	proc_await_deaf(tasks[0].pid);
 	family.task = tasks[0].pid;
 	family.daemon = (pid_t)proc_await_number(mark);
 	family.shim = proc_parent(tasks[1].pid);
