@@ -44,10 +44,12 @@ def is_named(name, names):
 
 class ImportVariablesTest(unittest.TestCase):
     def test_what_an_import_reads_makes_another_zygote(self):
-        with tempfile.NamedTemporaryFile("r") as names:
+        with tempfile.TemporaryDirectory() as home:  # Keras writes a file there
+            names = os.path.join(home, "names")
             subprocess.run([sys.executable, "-c", IMPORT], check=True, stderr=subprocess.DEVNULL,
-                           env={"RECORDED_NAMES": names.name, "LD_PRELOAD": RECORDER, "HOME": "/nonexistent"})
-            read = {line.rstrip("\n") for line in names}
+                           env={"RECORDED_NAMES": names, "LD_PRELOAD": RECORDER, "HOME": home})
+            with open(names, encoding="utf-8") as file:
+                read = {line.rstrip("\n") for line in file}
         self.assertIn("TF_CPP_MIN_LOG_LEVEL", read)  # by a library
         self.assertIn("TF_USE_LEGACY_KERAS", read)  # by a module
         known = table("keyed") + table("base") + sorted(HARMLESS)
