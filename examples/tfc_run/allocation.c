@@ -21,7 +21,7 @@ struct allocation_run {
 	bool is_joined;  /* not rank 0: the tasks of its job may be here */
 	bool is_ready;   /* rank 0: the job may be submitted */
 	bool is_over;    /* nothing is left but to leave */
-	bool is_settled; /* one of both */
+	bool is_settled; /* is_ready or is_over */
 	bool has_failed;
 	bool has_left;
 	bool is_hasty;        /* a second Ctrl-C: does not wait for the tasks */

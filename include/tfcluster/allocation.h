@@ -139,9 +139,8 @@ TFC_API int tfc_allocation_open(tfc_ctx *ctx, const tfc_allocation_options *opti
  * context's. Errors: none; NULL for NULL. */
 TFC_API const tfc_allocation_info *tfc_allocation_describe(const tfc_allocation *allocation);
 
-/** Returns this rank's node, NULL before TFC_ALLOCATION_READY. Borrowed: valid
- * until the allocation is closed, which closes the node. Thread: the context's. Errors: none; NULL
- * for NULL. */
+/** Returns this rank's node, NULL before TFC_ALLOCATION_READY. Borrowed: valid until the allocation
+ * is closed, which closes the node. Thread: the context's. Errors: none; NULL for NULL. */
 TFC_API tfc_node *tfc_allocation_node(const tfc_allocation *allocation);
 
 /** Runs once, in dispatch, when this rank has left the others. It may close the allocation. */

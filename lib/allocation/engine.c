@@ -49,7 +49,9 @@ static const struct engine_variables engines[] = {
 	},
 };
 
-#define EACH_ENGINE(at) for (const struct engine_variables *at = engines; at < engines + 3; at++)
+#define ENGINES (sizeof(engines) / sizeof(engines[0]))
+#define EACH_ENGINE(at) \
+	for (const struct engine_variables *at = engines; at < engines + ENGINES; at++)
 
 const char *tfc_engine_name(uint32_t engine)
 {

@@ -25,7 +25,6 @@ import warnings
 import weakref
 
 GUARD = 3
-OF_PYTHON = " (Python)"  # after the name of a thread
 CHILD = 9  # in the shim: the socket to the process that becomes the task
 HIGH = 16  # descriptors that are to be moved are first moved up to here
 SHOWN = 4094  # bytes of a command line, less than a page
@@ -33,6 +32,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PR_GET_CHILD_SUBREAPER = 37
 PF_EXITING = 4
+OF_PYTHON = " (Python)"  # after the name of a thread
 NODE_SIGNALS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM}  # a shim blocks them
 
 

@@ -36,7 +36,6 @@ while :; do sleep 0.1; done
 cluster = None
 
 
-
 def setUpModule():
     global cluster
     reason = slurm.missing()
@@ -107,7 +106,7 @@ class SlurmTest(unittest.TestCase):
         pids = self.pids()
         self.assertEqual(len(pids), count)
         wait_until(lambda: not any(map(is_running, pids)), "the end of all tasks", 10)
-        left = [path for path in pathlib.Path(self.dir).glob("tfcluster-*")]
+        left = list(pathlib.Path(self.dir).glob("tfcluster-*"))
         self.assertEqual(left, [])
 
 

@@ -193,8 +193,8 @@ void task_set_shim(struct guard *guard, uint32_t slot, pid_t pid, int socket);
 #define UNBORN INT_MAX /* no pid is that large */
 /* The socket for the zygote, or -1. */
 int warm_open_zygote(struct guard *guard, uint32_t slot, uint32_t import_ms);
-bool warm_close_zygote(struct guard *guard,
-		       uint32_t slot); /* the slot is free again; false: it was none */
+/* The slot is free again; false: it was no zygote's. */
+bool warm_close_zygote(struct guard *guard, uint32_t slot);
 /* Requests the spares that are wanted. */
 void warm_prepare(struct guard *guard);
 void warm_drop_spares(struct guard *guard);
