@@ -7,7 +7,7 @@ case ${1##*/} in
 bundle_*) why="valgrind of this age does not know the system call openat2" ;;
 host_threads_test | node_options_test | options_test | tfcluster_hpp_test)
 	why="valgrind of this age does not know the system call pidfd_open" ;;
-feed_limits_test) why="valgrind does not tell the kernel of a limit of descriptors" ;;
+feed_limits_test) why="valgrind keeps a limit of descriptors from the kernel" ;;
 *) why= ;;
 esac
 if [ -n "$why" ]; then
