@@ -10,6 +10,7 @@
 #include "allocation/internal.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "wire/keyring.h"
 #include "wire/secret_file.h"
 
@@ -121,7 +122,7 @@ static int allocation_open_node(tfc_allocation *allocation, tfc_error *error)
 	if (fd >= 0)
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	json_t *node = allocation_node_json(allocation, *path ? path : NULL);
-	char *json = node ? json_dumps(node, JSON_COMPACT) : NULL;
+	char *json = node ? tfc__json_dump(node, JSON_COMPACT) : NULL;
 	code = json ? tfc_node_open_json(allocation->ctx, json, strlen(json), NULL,
 					 (const char *const *)allocation->env.items, &hooks,
 					 &allocation->node)

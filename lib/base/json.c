@@ -5,54 +5,98 @@
 #include <string.h>
 #include <tfcluster/error.h>
 
-struct json_text {
-	const char *at;
-	const char *end;
-	bool was_short; /* out of memory at the end of a string */
-};
+#include "base/buf.h"
 
 /*
- * When jansson cannot grow a string, it drops the character without an error, and clears errno when
- * it parses the next number. The text is therefore passed in parts that end with a quotation mark,
- * and errno is checked after each part.
+ * jansson collects each token in a buffer that doubles. When it cannot, it drops the character
+ * without an error; if that was the end of a string or a part of an escape, it reads and writes
+ * beyond its memory. The text is therefore parsed as the second item of an array, whose first item
+ * is a string that makes the buffer large enough for all that follows. The parser's request for the
+ * end of that string is answered only if the buffer has grown as it should.
  */
-static size_t json_text_next_part(void *buffer, size_t size, void *data)
+struct json_source {
+	const char *parts[5]; /* NULL: padding */
+	size_t lens[5];
+	size_t part;
+};
+
+enum { SOURCE_PADDING = 1, SOURCE_PADDING_END };
+
+#define BUFFER_MIN 16 /* the parser's buffer at first */
+
+static size_t json_source_read(void *buffer, size_t size, void *data)
 {
-	struct json_text *text = data;
-	size_t len = (size_t)(text->end - text->at);
-	text->was_short = text->was_short || errno == ENOMEM;
-	if (!len)
+	struct json_source *source = data;
+	while (source->part < 5 && !source->lens[source->part])
+		source->part++;
+	if (source->part == 5 || (source->part == SOURCE_PADDING_END && errno == ENOMEM))
 		return 0;
-	if (len > size)
-		len = size;
-	const char *quote = memchr(text->at, '"', len);
-	if (quote)
-		len = (size_t)(quote - text->at) + 1;
-	memcpy(buffer, text->at, len);
-	text->at += len;
+	const char **at = &source->parts[source->part];
+	size_t *left = &source->lens[source->part];
+	size_t len = *left < size ? *left : size;
+	if (*at) {
+		memcpy(buffer, *at, len);
+		*at += len;
+	} else {
+		memset(buffer, 'x', len);
+	}
+	*left -= len;
 	return len;
+}
+
+/* NULL: out of memory (errno is ENOMEM), or the text is not one value. */
+static json_t *json_load_padded(const char *text, size_t len, size_t flags)
+{
+	/* A power of two: the buffer does not grow at the last characters of the padding. */
+	size_t padding = BUFFER_MIN;
+	while (padding < len + 2)
+		padding *= 2;
+	struct json_source source = {{"[\"", NULL, "\",", text, "]"}, {2, padding, 2, len, 1}, 0};
+	json_t *pair = json_load_callback(json_source_read, &source, flags, NULL);
+	json_t *value = json_array_size(pair) == 2 ? json_incref(json_array_get(pair, 1)) : NULL;
+	json_decref(pair);
+	if (value && !(flags & JSON_DECODE_ANY) && !json_is_array(value) &&
+	    !json_is_object(value)) {
+		json_decref(value);
+		value = NULL;
+	}
+	return value;
 }
 
 int tfc__json_load(const char *text, size_t len, size_t flags, json_error_t *ret_reason,
 		   json_t **ret_value)
 {
 	json_error_t reason;
-	struct json_text source = {text, text + len, false};
 	errno = 0;
-	json_t *value = json_load_callback(json_text_next_part, &source, flags, &reason);
-	if (value && (source.was_short || errno == ENOMEM)) {
-		json_decref(value);
-		return TFC_ENOMEM;
-	}
+	json_t *value = json_load_padded(text, len, flags);
+	/* Alone, for a reason that speaks of the text only, in the memory that was just freed. */
+	if (!value && errno != ENOMEM)
+		value = json_loadb(text, len, flags, &reason);
 	if (value) {
 		*ret_value = value;
 		return TFC_OK;
 	}
 	/* jansson leaves the error text empty when it fails before it starts to parse. */
-	if (source.was_short || errno == ENOMEM ||
-	    json_error_code(&reason) == json_error_out_of_memory || !*reason.text)
+	if (errno == ENOMEM || json_error_code(&reason) == json_error_out_of_memory ||
+	    !*reason.text)
 		return TFC_ENOMEM;
 	if (ret_reason)
 		*ret_reason = reason;
 	return TFC_EPARSE;
+}
+
+static int json_add(const char *part, size_t len, void *data)
+{
+	struct tfc__buf *buf = data;
+	tfc__buf_add(buf, part, len);
+	return buf->is_failed ? -1 : 0;
+}
+
+char *tfc__json_dump(const json_t *value, size_t flags)
+{
+	struct tfc__buf buf = {0};
+	if (json_dump_callback(value, json_add, &buf, flags) == 0 && !buf.is_failed)
+		return tfc__buf_steal(&buf);
+	tfc__buf_fini(&buf);
+	return NULL;
 }

@@ -1,12 +1,12 @@
 #include "base/json_writer.h"
 
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/json.h"
 #include "base/utf8.h"
 
 static void json_new_line(struct tfc__json_writer *json)
@@ -105,7 +105,7 @@ void tfc__json_real(struct tfc__json_writer *json, double value)
 	bool is_exact = false;
 	for (size_t digits = 15; digits <= 17 && !is_exact; digits++) {
 		json_t *number = json_real(value);
-		char *text = json_dumps(number, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
+		char *text = tfc__json_dump(number, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
 		json_decref(number);
 		number = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
 		is_exact = number && json_number_value(number) == value;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/json.h"
 #include "base/options.h"
 #include "feed/batch.h"
 
@@ -245,7 +246,9 @@ static bool read_shape(const struct ArrowSchema *arrow, uint64_t elements,
 	int32_t len = 0;
 	uint64_t product = 1;
 	const char *data = metadata_get(arrow->metadata, EXTENSION_DATA, &len);
-	json_t *root = data ? json_loadb(data, (size_t)len, 0, NULL) : NULL;
+	json_t *root = NULL;
+	if (data)
+		tfc__json_load(data, (size_t)len, 0, NULL, &root);
 	const json_t *shape = json_object_get(root, "shape");
 	size_t count = json_array_size(shape);
 	bool is_fine = count && count <= TFC_FEED_DIMENSIONS_MAX &&

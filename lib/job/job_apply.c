@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/json.h"
 #include "base/names.h"
 
 #define MAX_ROLES 256
@@ -210,8 +211,8 @@ static int apply_choice(struct tfc__apply *apply, const struct tfc__json_key *ke
 
 static int apply_later(struct tfc__apply *apply, const struct tfc__json_key *key, json_t *value)
 {
-	json_t *accepted = json_loads(key->inactive, 0, NULL);
-	if (!accepted)
+	json_t *accepted;
+	if (tfc__json_load(key->inactive, strlen(key->inactive), 0, NULL, &accepted) < 0)
 		return apply_fail_nomem(apply);
 	bool is_inactive = json_is_null(value);
 	for (size_t i = 0; i < json_array_size(accepted); i++) {
@@ -221,7 +222,7 @@ static int apply_later(struct tfc__apply *apply, const struct tfc__json_key *key
 				       : json_equal(one, value);
 		is_inactive = is_inactive || is_same;
 	}
-	char *offer = json_dumps(json_array_get(accepted, 0), JSON_ENCODE_ANY);
+	char *offer = tfc__json_dump(json_array_get(accepted, 0), JSON_ENCODE_ANY);
 	json_decref(accepted);
 	int result = TFC_OK;
 	if (!is_inactive)
