@@ -134,7 +134,7 @@ tfc_process *tfc__guard_find(const struct tfc__guard *guard, uint64_t id); /* NU
 void tfc__guard_remove(tfc_process *process);
 void tfc__guard_report_all_lost(struct tfc__guard *guard);
 bool tfc__guard_has_groups(const struct tfc__guard *guard); /* of any of its processes */
-void tfc__guard_detach_all(struct tfc__guard *guard, bool is_forked);
+void tfc__guard_free_processes(struct tfc__guard *guard);
 
 /*
  * Takes ownership of fd and data. TFC_OK (sent or queued), TFC_ELOST (the guard is dead), or an

@@ -34,7 +34,7 @@ static void guard_end(struct tfc__guard *guard)
 {
 	const struct tfc__command kill_all = {.kind = TFC__MSG_KILL_ALL};
 	const uint64_t wait = LAST_WAIT_MS * TFC__MS;
-	tfc__guard_detach_all(guard, false);
+	tfc__guard_free_processes(guard);
 	guard->capacity = 0; /* further reports find no process */
 	if (!guard->is_dead)
 		tfc__guard_drop_queue(guard);
@@ -67,7 +67,7 @@ static void guard_drop(struct tfc__guard *guard)
 	for (int i = 0; i < 3; i++)
 		if (ios[i]->fd >= 0)
 			close(ios[i]->fd);
-	tfc__guard_detach_all(guard, true);
+	tfc__guard_free_processes(guard);
 	tfc__guard_drop_queue(guard);
 	tfc__guard_forget_ports(guard);
 	free(guard->table);

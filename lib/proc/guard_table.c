@@ -72,16 +72,13 @@ bool tfc__guard_has_groups(const struct tfc__guard *guard)
 	return false;
 }
 
-/* For handles that the host has not closed, only the close is allowed from now on. */
-void tfc__guard_detach_all(struct tfc__guard *guard, bool is_forked)
+void tfc__guard_free_processes(struct tfc__guard *guard)
 {
 	for (uint32_t i = 0; i < guard->capacity; i++) {
 		tfc_process *process = guard->table[i];
 		if (!process)
 			continue;
 		tfc__list_remove(&process->stop.link);
-		process->guard = NULL;
-		if (is_forked || process->is_closed)
-			tfc__process_free(process);
+		tfc__process_free(process);
 	}
 }

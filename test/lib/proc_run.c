@@ -85,7 +85,8 @@ void proc_run_begin_with(struct proc_run *run, const char *name, const char *gua
 
 void proc_run_end(struct proc_run *run)
 {
-	tfc_process_close(run->zygote);
+	if (run->ctx)
+		tfc_process_close(run->zygote);
 	tfc_ctx_free(run->ctx);
 	assert_int_equal(tfc__remove_tree(run->dir), 0);
 	free(run->dir);

@@ -116,7 +116,6 @@ static void end_of_the_context_ends_what_runs_under_it(void **state)
 	tfc_ctx_free(run.ctx);
 	assert_false(proc_is_alive(pid));
 	assert_false(proc_is_alive(daemon));
-	proc_close(&task);
 	run.ctx = NULL;
 	proc_run_end(&run);
 }
