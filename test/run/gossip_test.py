@@ -329,9 +329,13 @@ class ConnectionTest(GossipTest):
         a, b, c = self.cluster()
         self.await_idle([a, b, c])
         with self.moved(b, "--slots", "1") as (b, old):
-            harness.wait_until(lambda: self.address[3] in self.ask("members", "--json"), "the new address")
+            harness.wait_until(lambda: all(self.address[3] in self.ask("members", "--json", name=name) for name in "ac"),
+                               "the new address")
             self.await_alive(a, b, c)
             self.await_idle([a, b, c])
+            with contextlib.suppress(BlockingIOError):
+                while True:  # who dialed it before the new address was known
+                    old.accept()[0].close()
             begun = time.monotonic()
             job = self.start_job("--", "sleep", "1000")
             self.until(job, lambda: job.out.decode().count('"state":"ready"') == 3)
