@@ -23,6 +23,7 @@ struct tfc__feed_broker {
 	struct tfc__noted_fd fd;
 	struct tfc__io io;
 	struct tfc__timer pause;
+	bool is_paused; /* accepting has failed since the last connection; logged once */
 	struct tfc__link callers;
 	uint32_t caller_count;
 	struct tfc__link ends; /* struct feed_end */
@@ -90,7 +91,8 @@ static void pair_callers(struct feed_caller *consumer, struct feed_caller *produ
 	struct tfc__feed_message message = {.kind = TFC__FEED_CONNECTED};
 	int ends[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0) {
-		caller_refuse(producer, TFC_EMFILE, "the node has too many open files");
+		caller_refuse(producer, TFC_EMFILE,
+			      "the node has too many open files; raise its limit (ulimit -n)");
 		return;
 	}
 	if (tfc__feed_socket_send(&consumer->socket, &message, ends[0]) < 0)
@@ -260,10 +262,17 @@ static void broker_accept(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__feed_broker *broker = tfc__container_of(io, struct tfc__feed_broker, io);
 	(void)events;
+	tfc_error error = TFC_ERROR_INIT;
 	int fd = accept4(broker->fd.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0) {
+		broker->is_paused = false;
 		broker_add_caller(broker, fd);
 	} else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+		tfc__fail_errno(&error, "feed", errno, "cannot accept a connection of a feed");
+		if (!broker->is_paused)
+			tfc__log(broker->ctx, TFC_LOG_WARNING, "feed", "", "%s; retrying",
+				 error.text);
+		broker->is_paused = true;
 		tfc__io_set(&broker->io, 0);
 		tfc__timer_set(&broker->pause, tfc__now() + PAUSE_NS);
 	}

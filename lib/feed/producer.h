@@ -34,7 +34,8 @@ struct feed_task {
 	uint64_t unreached_limit; /* ns: how long that may last, by what it is */
 	bool was_reached;         /* its node has answered before */
 	struct tfc__timer retry;
-	uint32_t retries; /* in a row, without a WELCOME */
+	uint32_t retries;   /* in a row, without a WELCOME */
+	uint32_t shortages; /* refusals in a row because its node has no descriptor or memory */
 
 	uint64_t rows_put;  /* in all, of its attempt */
 	uint64_t rows_open; /* put, and not reported as consumed */

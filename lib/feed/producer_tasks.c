@@ -15,6 +15,7 @@
 /* A consumer whose queue has ended refuses until it opens the queue again. */
 #define RETRY_NS (20 * TFC__MS)
 #define RETRY_DOUBLINGS 6
+#define SHORTAGES_MAX 7 /* of the node, that last for 2 s or more */
 #define RETRY_REMOTE_NS (200 * TFC__MS)
 #define UNREACHED_NS (5 * TFC__SECOND) /* until a node counts as one that cannot be reached */
 /* Until the same is true of a node that answered, or that others know: the job's events report
@@ -96,6 +97,7 @@ static void broker_message(void *user, const struct tfc__feed_message *message, 
 	struct feed_task *task = user;
 	tfc_error error = TFC_ERROR_INIT;
 	if (message->kind == TFC__FEED_CONNECTED && fd >= 0) {
+		task->shortages = 0;
 		task_adopt_stream(task, fd);
 		return;
 	}
@@ -111,7 +113,8 @@ static void broker_message(void *user, const struct tfc__feed_message *message, 
 	if (message->kind != TFC__FEED_REFUSED)
 		return;
 	tfc__feed_socket_close(&task->broker);
-	if (message->code == TFC_EMFILE || message->code == TFC_ENOMEM) {
+	bool is_short = message->code == TFC_EMFILE || message->code == TFC_ENOMEM;
+	if (is_short && task->shortages++ < SHORTAGES_MAX) {
 		task_retry_later(task);
 		return;
 	}

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -37,6 +38,7 @@ struct feeding {
 	uint32_t count;
 	bool is_open, is_ended, closes_in_replay;
 	int code;
+	char text[200]; /* of the error that ended it */
 	uint32_t replays, results;
 	uint64_t lowest_replay;
 };
@@ -85,7 +87,8 @@ static void on_feed_event(void *user, const tfc_feed_event *event)
 		feeding->is_ended = true;
 		feeding->code = event->code;
 		if (event->code < 0)
-			print_message("%s\n", event->error->text);
+			snprintf(feeding->text, sizeof(feeding->text), "%.199s",
+				 event->error->text);
 		break;
 	default:
 		break;
@@ -208,7 +211,8 @@ static uint64_t feed_to_the_end(struct feeding *feeding)
 	uint8_t counts[ROWS_MAX];
 	uint64_t rows = 0;
 	node_await(&feeding->run, is_fed, feeding, "the end of the feed");
-	assert_int_equal(feeding->code, 0);
+	if (feeding->code)
+		fail_msg("%s", feeding->text);
 	const struct seen_event *end = node_await_end(&feeding->run, &feeding->follower);
 	if (end->event.job_state != TFC_JOB_SUCCEEDED)
 		fail_msg("%s %s", end->text, end->tail);
@@ -381,6 +385,61 @@ static void a_connection_that_breaks_is_made_again(void **state)
 	}
 }
 
+/* ---- a node that has no descriptors left */
+
+static bool are_descriptors_missing;
+
+int __real_socketpair(int domain, int type, int protocol, int ends[2]);
+int __wrap_socketpair(int domain, int type, int protocol, int ends[2]);
+
+int __wrap_socketpair(int domain, int type, int protocol, int ends[2])
+{
+	if (!are_descriptors_missing)
+		return __real_socketpair(domain, type, protocol, ends);
+	errno = EMFILE;
+	return -1;
+}
+
+static bool is_refused(void *user)
+{
+	const struct tfc__link *tasks = &((const struct feeding *)user)->producer->tasks;
+	return !tfc__list_is_empty(tasks) &&
+	       tfc__container_of(tasks->next, struct feed_task, link)->shortages > 0;
+}
+
+static bool is_ended(void *user)
+{
+	return ((const struct feeding *)user)->is_ended;
+}
+
+static void a_node_that_is_short_of_descriptors_is_waited_for_and_then_named(void **state)
+{
+	for (int is_for_good = 0; is_for_good < 2; is_for_good++) {
+		struct feeding feeding;
+		feeding_begin(&feeding, "");
+		feeding_add(&feeding, 100);
+		node_await_task(&feeding.run, &feeding.follower, "worker/0", TFC_TASK_READY, 1);
+		feeding_open(&feeding, 0);
+		are_descriptors_missing = true;
+		node_await(&feeding.run, is_refused, &feeding, "a refusal");
+		are_descriptors_missing = is_for_good;
+		if (!is_for_good) {
+			assert_int_equal(feed_to_the_end(&feeding), 0);
+			feeding_end(&feeding);
+			continue;
+		}
+		node_await(&feeding.run, is_ended, &feeding, "the error");
+		are_descriptors_missing = false;
+		assert_int_equal(feeding.code, TFC_EMFILE);
+		assert_string_equal(feeding.text, "cannot feed queue \"train\" of worker/0: the "
+						  "node has too many open files; raise its limit "
+						  "(ulimit -n)");
+		node_stop(&feeding.run, feeding.follower.job, true);
+		node_await_end(&feeding.run, &feeding.follower);
+		feeding_end(&feeding);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -390,6 +449,7 @@ int main(void)
 		cmocka_unit_test(a_producer_may_be_closed_when_rows_are_to_be_put_again),
 		cmocka_unit_test(a_task_that_is_killed_after_the_end_ends),
 		cmocka_unit_test(a_connection_that_breaks_is_made_again),
+		cmocka_unit_test(a_node_that_is_short_of_descriptors_is_waited_for_and_then_named),
 	};
 	return cmocka_run_group_tests_name("feed_producer", tests, NULL, NULL);
 }
