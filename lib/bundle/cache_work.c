@@ -127,7 +127,7 @@ static void bundle_on_process(void *user, const tfc_process_event *event)
 {
 	struct tfc__bundle *bundle = user;
 	struct stat status;
-	char line[256] = "", **lines = NULL;
+	char line[256], **lines = NULL;
 	if (event->kind != TFC_PROCESS_EXITED)
 		return;
 	bool has_succeeded = event->reason == TFC_EXIT_CODE && event->status == 0;
@@ -137,9 +137,9 @@ static void bundle_on_process(void *user, const tfc_process_event *event)
 		return;
 	}
 	/* The last line of its output: what is wrong, or the hash. */
-	bool has_output = tfc__log_tail(bundle->work, LOG_NAME, 0, 0, 1, &lines) >= 0;
-	snprintf(line, sizeof(line), "%s", has_output && lines[0] ? lines[0] : event->text);
-	if (has_output)
+	int code = tfc__log_tail(bundle->work, LOG_NAME, 0, 0, 1, &lines);
+	snprintf(line, sizeof(line), "%s", code >= 0 && lines[0] ? lines[0] : event->text);
+	if (code >= 0)
 		tfc_strv_free(lines);
 	if (!has_succeeded && bundle->state == TFC__BUNDLE_CHECKING) {
 		bundle_restart_work(bundle, true);
@@ -150,6 +150,12 @@ static void bundle_on_process(void *user, const tfc_process_event *event)
 		return;
 	}
 
+	if (code < 0 && bundle->state == TFC__BUNDLE_PACKING) {
+		snprintf(line, sizeof(line), "cannot read the output of tfc-bundle: %s",
+			 tfc_err_text(code));
+		bundle_fail(bundle, code, line);
+		return;
+	}
 	if (bundle->state == TFC__BUNDLE_PACKING)
 		snprintf(bundle->hash, sizeof(bundle->hash), "%.64s", line);
 	if (!bundle->path)

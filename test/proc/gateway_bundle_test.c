@@ -508,6 +508,37 @@ static void what_cannot_be_packed_is_reported(void **state)
 	end(&place);
 }
 
+static bool are_descriptors_missing;
+
+int __real_tfc__log_tail(const char *dir, const char *name, uint32_t attempt, uint32_t stream,
+			 uint32_t lines, char ***ret_lines);
+int __wrap_tfc__log_tail(const char *dir, const char *name, uint32_t attempt, uint32_t stream,
+			 uint32_t lines, char ***ret_lines);
+
+int __wrap_tfc__log_tail(const char *dir, const char *name, uint32_t attempt, uint32_t stream,
+			 uint32_t lines, char ***ret_lines)
+{
+	return are_descriptors_missing
+		       ? TFC_EMFILE
+		       : __real_tfc__log_tail(dir, name, attempt, stream, lines, ret_lines);
+}
+
+static void a_hash_that_cannot_be_read_is_reported(void **state)
+{
+	struct place place;
+	struct submit submit;
+	begin(&place);
+	write_data(&place, SMALL, 1);
+	char *json = job_of(&place, SMALL);
+	are_descriptors_missing = true;
+	submit_and_await(&place, json, NULL, &submit);
+	are_descriptors_missing = false;
+	expect_refusal(&submit, TFC_EMFILE,
+		       "bundle: cannot read the output of tfc-bundle: too many open files");
+	free(json);
+	end(&place);
+}
+
 /* The only archive in the cache; `how` is done to it while no node runs. */
 static void do_to_archive(const struct place *place, void (*how)(const char *path))
 {
@@ -592,6 +623,7 @@ int main(void)
 		cmocka_unit_test(a_submit_counts_once_wherever_the_connection_breaks),
 		cmocka_unit_test(a_client_key_is_for_one_job_and_its_bundle),
 		cmocka_unit_test(what_cannot_be_packed_is_reported),
+		cmocka_unit_test(a_hash_that_cannot_be_read_is_reported),
 		cmocka_unit_test(a_job_goes_on_from_the_cache),
 	};
 	return cmocka_run_group_tests_name("gateway_bundle", tests, NULL, NULL);
