@@ -89,6 +89,35 @@ def import_modules(names):
             sys.exit(f"cannot import {name}: {type(error).__name__}: {error}")
 
 
+def state_of(path):
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def is_installed(path):
+    """Of Python, or of a package that was installed: such files are not edited."""
+    standard = os.path.dirname(os.__file__) + os.sep
+    return path.startswith(standard) or not {"site-packages", "dist-packages"}.isdisjoint(path.split(os.sep))
+
+
+def sources_of(names):
+    """The files of these modules and of all that are not installed, with their states."""
+    paths = {}
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, types.ModuleType):
+            path = object.__getattribute__(module, "__dict__").get("__file__")  # imports nothing that is loaded late
+            if path and (name in names or not is_installed(path)):
+                paths[path] = state_of(path)
+    return paths
+
+
+def changed_sources():
+    return [path for path, state in sources.items() if state_of(path) != state]
+
+
 def await_end(pid):
     """A module may have set that the kernel or a handler reaps children."""
     try:
@@ -112,7 +141,8 @@ def check_is_forkable(before):
         end_library_threads()
     threads = thread_names()
     if threads:
-        hint = "" if all(name.endswith(OF_PYTHON) for name in threads) else "; OPENBLAS_NUM_THREADS=1 prevents those of OpenBLAS"
+        are_of_python = all(name.endswith(OF_PYTHON) for name in threads)
+        hint = "" if are_of_python else "; OPENBLAS_NUM_THREADS=1 prevents those of OpenBLAS"
         sys.exit(f"the modules have started {len(threads)} thread{'s'[:len(threads) > 1]}, which a fork does not copy: "
                  f"{', '.join(sorted(threads)[:8])}{hint}")
     opened = {fd: name for fd, name in open_fds().items() if before.get(fd) != name}
@@ -205,8 +235,8 @@ def serve(guard):
     guard.send(b"ready")
     while True:
         words, fds = receive(guard)
-        if not words:
-            os._exit(0)
+        if not words or changed_sources():
+            os._exit(0)  # another zygote imports them again
         if words[0] == "fork" and len(fds) == len(words):
             child = fork_task(words, fds, guard)
             if child:
@@ -311,6 +341,8 @@ def become_task(shim):
     gc.enable()
     connection.send(b"started")
     connection.close()
+    if changed_sources():  # it was forked before: it starts like a cold one
+        os.execve(sys.executable, argv, dict(variable.split(b"=", 1) for variable in variables))
     return argv
 
 
@@ -506,6 +538,7 @@ import_modules(sys.argv[1:])
 check_is_forkable(fds_before)
 changed_variables, removed_variables = changes_of_environment(variables_before)
 is_subreaper = end_subreaper()
+sources = sources_of(sys.argv[1:])
 shared_modules = {id(module): module for module in sys.modules.values()}
 gc.freeze()
 sys.stdout.flush()

@@ -209,8 +209,9 @@ static void zygote_describe_end(struct zygote_entry *zygote, const tfc_process_e
 }
 
 /*
- * One that ends by itself, or takes too long to import, would do so again, and stays in the list as
- * failed. One that was killed later is replaced when it is wanted.
+ * One that fails, or takes too long to import, would do so again, and stays in the list as failed.
+ * One that is killed later, or exits with 0 because its modules have changed, is replaced when it
+ * is wanted.
  */
 static void zygote_on_event(void *user, const tfc_process_event *event)
 {
@@ -223,8 +224,9 @@ static void zygote_on_event(void *user, const tfc_process_event *event)
 		zygote_report(zygote, NULL, false);
 	if (event->kind != TFC_PROCESS_EXITED)
 		return;
-	bool is_killed = event->reason == TFC_EXIT_SIGNAL && zygote->is_ready;
-	if (is_killed || event->reason == TFC_EXIT_LOST) {
+	bool has_failed = !zygote->is_ready ||
+			  (event->reason == TFC_EXIT_CODE && event->status != 0);
+	if (!has_failed || event->reason == TFC_EXIT_LOST) {
 		zygote_report(zygote, NULL, true);
 		zygote_free(zygote);
 		return;

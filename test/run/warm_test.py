@@ -195,6 +195,21 @@ class WarmTest(harness.RunTest):
         self.assertEqual(run.lines()[1:], ["[worker/0#2] True", "[worker/0#3] True"], run.err)
         self.assertEqual([line for line in run.errors() if "cold" in line], [])
 
+    def test_a_module_that_was_edited_is_imported_again(self):
+        """The attempt that is ready to start starts as a cold one; the next is forked from another zygote."""
+        self.write("edited.py", "VALUE = 1\n")
+        script = self.write("script.py", "import os, sys\n"
+                            "was_there = 'edited' in sys.modules\n"
+                            "import edited\n"
+                            "print(edited.VALUE, was_there, sys.argv[1:], os.environ['OWN'], flush=True)\n"
+                            "if os.environ['TFC_ATTEMPT'] == '1':\n"
+                            "    with open(edited.__file__, 'w') as file: file.write('VALUE = 22\\n')\n"
+                            "if os.environ['TFC_ATTEMPT'] < '3': os.kill(os.getpid(), 9)\n")
+        run = self.run_python(script, "a b", warm="edited", options=["--env", f"PYTHONPATH={self.dir}", "--env", "OWN=x"])
+        self.assertEqual(run.lines(), ["[worker/0] 1 True ['a b'] x", "[worker/0#2] 22 False ['a b'] x",
+                                       "[worker/0#3] 22 True ['a b'] x"], run.err)
+        self.assertEqual([line for line in run.errors() if "cold" in line], [])
+
     def test_a_relative_interpreter_is_found_in_the_directory_of_the_task(self):
         os.mkdir(os.path.join(self.dir, "bin"))
         os.symlink(sys.executable, os.path.join(self.dir, "bin", "python3"))
