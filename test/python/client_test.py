@@ -1,10 +1,11 @@
 """A client of three nodes: jobs, members, failures, and a node that dies."""
 
+import json
 import sys
 import unittest
 
 import tfcluster as tfc
-from cluster import Cluster
+from cluster import Cluster, free_port
 
 
 class ClientTest(unittest.TestCase):
@@ -59,6 +60,17 @@ class ClientTest(unittest.TestCase):
         self.client.drain("c")
         self.addCleanup(self.client.undrain, "c")
         self.assertEqual([member.name for member in self.client.members() if member.draining], ["c"])
+
+    def test_what_the_library_logs_is_in_the_log_of_the_program(self) -> None:
+        members = self.cluster.directory / "own.json"
+        members.write_text(json.dumps({"members": [{"name": "d", "address": f"tcp://127.0.0.4:{free_port('127.0.0.4')}"}]}))
+        self.addCleanup(members.unlink)
+        with self.assertLogs("tfcluster", "INFO") as logs, tfc.local(
+                name="d", members=str(members), key=str(self.cluster.key)) as client:
+            members.write_text("[]")
+            while not any(record.levelname == "WARNING" for record in logs.records):
+                client.members()
+        self.assertIn("own.json", logs.output[-1])
 
     def test_a_job_is_followed_again_by_its_name(self) -> None:
         first = self.client.run(["/bin/sh", "-c", "echo one; sleep 0.3; echo two"], framework="none", name="again",

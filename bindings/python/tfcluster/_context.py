@@ -11,6 +11,7 @@ dispatch.
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import itertools
 import os
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import asyncio
 
 POLL_MAX_S = 3600.0  # of one poll; longer ones are several
+_LOG_LEVELS = {_abi.LogLevel.DEBUG: 10, _abi.LogLevel.INFO: 20, _abi.LogLevel.WARNING: 30, _abi.LogLevel.ERROR: 40}
 _RAISING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)  # whose handlers often raise an exception
 
 # What the library's callbacks are for, by their `user`. Who waits for a callback holds the object.
@@ -65,6 +67,13 @@ def error_of(error: Any, code: int) -> Error:
     detail = error.contents
     text = text_of(detail.text) or text_of(_library.load().tfc_err_text(code))
     return Error.of(code, text, text_of(detail.component), detail.sys_errno)
+
+
+def _log_level() -> _abi.LogLevel:
+    """The lowest level of the logger "tfcluster" when a context is made. logging is not imported for it."""
+    logging = sys.modules.get("logging")
+    level = logging.getLogger("tfcluster").getEffectiveLevel() if logging else 30
+    return next((known for known, number in _LOG_LEVELS.items() if number >= level), _abi.LogLevel.ERROR)
 
 
 class DelayedSignals:
@@ -120,16 +129,21 @@ class Context:
         self._is_closing = False
         self._loops: list[asyncio.AbstractEventLoop] = []
         self._failure: BaseException | None = None
+        self._log: collections.deque[tuple[int, str]] = collections.deque()  # not yet passed on
         error = _abi.tfc_error()
         pointer = ctypes.c_void_p()
         options = _abi.tfc_ctx_options()
         self.library.tfc_ctx_options_init(ctypes.byref(options), ctypes.sizeof(options))
         helper_dir = _library.helper_dir()
         options.helper_dir = os.fsencode(helper_dir) if helper_dir else None
+        number = register(self)
+        options.log, options.log_user, options.log_level = _on_log, number, _log_level()
         code = self.library.tfc_ctx_new(ctypes.byref(options), ctypes.byref(error), ctypes.byref(pointer))
         if code < 0:
+            forget(number)
             raise error_of(ctypes.pointer(error), code)
         self.pointer: int | None = pointer.value
+        self._number = number
         self._fd = self.library.tfc_ctx_fd(self.pointer)
         self._notice = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)  # a dispatch by another thread
         _contexts.add(self)
@@ -172,6 +186,7 @@ class Context:
                 if self._is_closing:
                     self.close()
             failure, self._failure = self._failure, None
+        self._pass_log_on()
         if failure is not None:
             raise failure
         for function in tuple(self.on_dispatch):
@@ -293,11 +308,21 @@ class Context:
             self._loops.clear()
             on_dispatch, self.on_dispatch = self.on_dispatch, []
             self.library.tfc_ctx_free(pointer)
+            forget(self._number)
             if not self._is_polled:
                 os.close(self._notice)  # otherwise by the thread that polls it
             self.wake()
+        self._pass_log_on()
         for function in on_dispatch:
             function()
+
+    def _pass_log_on(self) -> None:
+        """Without the lock: handlers of logging may do anything."""
+        with suppress(IndexError):
+            while True:
+                level, text = self._log.popleft()
+                import logging
+                logging.getLogger("tfcluster").log(level, "%s", text)
 
     def _abandon(self) -> None:
         """In a forked child: drops the copies of the parent's descriptors, and touches nothing else."""
@@ -321,6 +346,16 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
     """The asyncio loop that runs in this thread. asyncio is not imported for it."""
     asyncio = sys.modules.get("asyncio")
     return None if asyncio is None else asyncio._get_running_loop()
+
+
+def _note_log(user: int | None, entry: Any) -> None:
+    context, detail = registered(user), entry.contents
+    subject, text = text_of(detail.subject), text_of(detail.text)
+    if context is not None:
+        context._log.append((_LOG_LEVELS[detail.level], f"{subject}: {text}" if subject else text))
+
+
+_on_log = _abi.tfc_log_fn(_note_log)
 
 
 class Request:
