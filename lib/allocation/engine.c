@@ -144,11 +144,19 @@ static int engine_find_rank_count(const struct engine_variables *at, const char 
 static int engine_check_place(const struct tfc__engine_place *place,
 			      const tfc_allocation_options *options, tfc_error *error)
 {
+	if (options->rank_count > TFC__RANKS_MAX)
+		return tfc__fail(error, TFC_EINVAL, "allocation", 0,
+				 "rank_count is %u, and may be %u at most", options->rank_count,
+				 TFC__RANKS_MAX);
+	if (place->rank_count > TFC__RANKS_MAX)
+		return tfc__fail(error, TFC_EINVAL, "allocation", 0,
+				 "%s has started %u ranks; at most %u can find each other",
+				 tfc_engine_name(place->engine), place->rank_count, TFC__RANKS_MAX);
 	if (options->rank_count && options->rank_count != place->rank_count)
 		return tfc__fail(error, TFC_EINVAL, "allocation", 0,
-				 "rank_count is %u, but %s has started %u ranks",
+				 "rank_count is %u, but %s has started %u rank%s",
 				 options->rank_count, tfc_engine_name(place->engine),
-				 place->rank_count);
+				 place->rank_count, place->rank_count == 1 ? "" : "s");
 	if (!place->rank_count || place->rank >= place->rank_count)
 		return tfc__fail(error, TFC_EINVAL, "allocation", 0,
 				 "rank is %u, which must be below rank_count, %u", place->rank,
@@ -160,15 +168,13 @@ static int engine_check_place(const struct tfc__engine_place *place,
 	return TFC_OK;
 }
 
-/* The script of a batch job has the variables of a rank, but is none. */
-static int engine_check_step(const struct engine_variables *at, const char *const *env,
-			     tfc_error *error)
+/* The script of a batch job has the variables of a rank, but is none; a command of salloc has those
+ * of the job alone. */
+static bool engine_lacks_step(const struct engine_variables *found, const char *const *env)
 {
-	if (at->engine != TFC_ENGINE_SLURM || tfc__env_get(env, "SLURM_STEP_ID"))
-		return TFC_OK;
-	return tfc__fail(error, TFC_EINVAL, "allocation", 0,
-			 "this process is in a job of Slurm, but not in a step; start it on each "
-			 "node with \"srun --ntasks-per-node 1\"");
+	return (found ? found->engine == TFC_ENGINE_SLURM
+		      : tfc__env_get(env, "SLURM_JOB_ID") != NULL) &&
+	       !tfc__env_get(env, "SLURM_STEP_ID");
 }
 
 int tfc__engine_recognise(const char *const *env, const tfc_allocation_options *options,
@@ -180,6 +186,10 @@ int tfc__engine_recognise(const char *const *env, const tfc_allocation_options *
 	EACH_ENGINE(at)
 	if (!found && !options->has_rank && tfc__env_get(env, at->rank))
 		found = at;
+	if (!options->has_rank && engine_lacks_step(found, env))
+		return tfc__fail(error, TFC_EINVAL, "allocation", 0,
+				 "this process is in a job of Slurm, but not in a step; start it "
+				 "on each node with \"srun --ntasks-per-node 1\"");
 	if (found) {
 		place.engine = found->engine;
 		place.ranks_here = engine_count_here(found, env);
@@ -187,8 +197,8 @@ int tfc__engine_recognise(const char *const *env, const tfc_allocation_options *
 		for (size_t i = 2; i-- > 0;)
 			if (found->launcher[i] && tfc__env_get(env, found->launcher[i]))
 				place.launcher = tfc__env_get(env, found->launcher[i]);
-		if ((code = engine_check_step(found, env, error)) == TFC_OK &&
-		    (code = engine_read_number(env, found->rank, error, &place.rank)) == TFC_OK)
+		code = engine_read_number(env, found->rank, error, &place.rank);
+		if (code == TFC_OK)
 			code = engine_find_rank_count(found, env, options, error,
 						      &place.rank_count);
 	} else if (options->has_rank) {

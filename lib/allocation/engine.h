@@ -8,6 +8,7 @@
 #include <tfcluster/allocation.h>
 
 #define TFC__ENGINE_ID_SIZE 128
+#define TFC__RANKS_MAX 16384u /* as many members as gossip knows */
 
 /* Where this process is among the ranks. */
 struct tfc__engine_place {

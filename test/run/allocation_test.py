@@ -258,8 +258,13 @@ class BadInputTest(AllocationTest):
                  "Kubernetes; set --rank, --size and --rendezvous to run without an engine", [], {}),
                 ("this process is in a job of Slurm, but not in a step; start it on each node with \"srun "
                  "--ntasks-per-node 1\"", [], {"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}),
+                ("this process is in a job of Slurm, but not in a step; start it on each node with \"srun "
+                 "--ntasks-per-node 1\"", [], {"SLURM_JOB_ID": "17"}),
                 ("Kubernetes does not state the number of ranks; set --size", [], {"JOB_COMPLETION_INDEX": "0"}),
-                ("--size is 2, but Slurm has started 1 ranks", ["--size", "2"], step),
+                ("--size is 2, but Slurm has started 1 rank", ["--size", "2"], step),
+                ("--size is 4000000000, and may be 16384 at most", ["--rank", "0", "--size", "4000000000"], {}),
+                ("Open MPI has started 2000000000 ranks; at most 16384 can find each other", [],
+                 {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2000000000"}),
                 ("rank is 3, which must be below --size, 2", ["--rank", "3", "--size", "2"], {}),
                 ("--rank is set, but --size is missing", ["--rank", "0"], {}),
                 ("--rank one: must be a whole number", ["--rank", "one"], {}),
