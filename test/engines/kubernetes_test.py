@@ -24,6 +24,24 @@ PODS = 3
 DOMAIN = "default.svc.cluster.local"
 
 
+def closed(required=(), **properties):
+    """The schema of an object that has no other keys."""
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+TEXT, NUMBER, FLAG, ANY = ({"type": name} for name in ("string", "integer", "boolean", "object"))
+# The part of a JobSet that is not Kubernetes' own, as far as it is used here: the names and types of
+# config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml in github.com/kubernetes-sigs/jobset, commit 08dfbdfd6827. The
+# manifest was valid by the whole of that file, too.
+JOBSET = closed(
+    ("apiVersion", "kind", "metadata", "spec"),
+    apiVersion={"const": "jobset.x-k8s.io/v1alpha2"}, kind={"const": "JobSet"}, metadata=closed(("name",), name=TEXT),
+    spec=closed(
+        network=closed(enableDNSHostnames=FLAG, publishNotReadyAddresses=FLAG, subdomain=TEXT),
+        failurePolicy=closed(maxRestarts=NUMBER),
+        replicatedJobs={"type": "array", "items": closed(("name", "template"), name=TEXT, replicas=NUMBER, template=ANY)}))
+
+
 class HeadlessService:
     """Answers queries for A records (RFC 1035) of names that it was told."""
 
@@ -147,8 +165,10 @@ class ManifestTest(unittest.TestCase):
         self.assertEqual(service["metadata"]["name"], job["spec"]["template"]["spec"]["subdomain"])
         self.assert_pods(job, f"{name}-0.{service['metadata']['name']}")
 
-    def test_the_jobs_of_the_jobset(self):
+    def test_the_jobset(self):
+        import jsonschema
         jobset, = self.read("jobset.yaml")
+        jsonschema.validate(jobset, JOBSET)
         replicated, = jobset["spec"]["replicatedJobs"]
         job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": replicated["name"]}, **replicated["template"]}
         self.validate(job)
