@@ -179,6 +179,9 @@ static int finish(struct allocation_options *options, const struct command_line 
 	tfc_allocation_options *library = &options->library;
 	library->env = (const char *const *)environ;
 	library->key_data = library->key_file ? NULL : getenv("TFC_KEY_DATA");
+	/* mpirun gives each rank a terminal of its own, wherever its output goes. */
+	if (options->local.output.color == COLOR_AUTO && getenv("OMPI_COMM_WORLD_RANK"))
+		options->local.output.color = COLOR_NEVER;
 	if (job_options_make(line, &options->local.job) < 0 || finish_node(options, line, node) < 0)
 		return -1;
 	if (!library->key_file && !library->key_data && key_of_environment(&library->key_file) < 0)

@@ -1,5 +1,5 @@
-"""tfc_run allocation under a real mpirun (Open MPI), with three ranks on this machine. With --long also what waits until
-leases are over.
+"""tfc_run allocation under a real mpirun (Open MPI), with three ranks on this machine. With --long also ranks on three
+hosts, which are network namespaces, and what waits until leases are over.
 
 Usage: mpi_test.py [--long] [TEST...]
 """
@@ -13,7 +13,9 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "run"))
+for folder in ("run", "net"):
+    sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / folder))
+import world
 from harness import PATIENCE, TFC_RUN, await_no_children, wait_until
 from slurm import is_running
 
@@ -40,8 +42,7 @@ class MpiTest(unittest.TestCase):
         env.pop("TFC_KEY", None)
         with open(f"{self.dir}/out", "wb") as out, open(f"{self.dir}/err", "wb") as err:
             process = subprocess.Popen(["mpirun", "--oversubscribe", "-n", "3", *options, TFC_RUN, "allocation",
-                                        "--rendezvous", self.dir, "--framework", "none", "--color", "never", "--worker", "3",
-                                        *args],
+                                        "--rendezvous", self.dir, "--framework", "none", "--worker", "3", *args],
                                        env=env, cwd=self.dir, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -99,6 +100,51 @@ class MpiTest(unittest.TestCase):
         os.kill(ranks[-1], signal.SIGKILL)
         self.assertNotEqual(run.wait(PATIENCE), 0)
         self.assert_no_orphan()
+
+
+@long
+@unittest.skipUnless(shutil.which("mpirun"), "not installed: mpirun")
+@unittest.skipUnless(world.is_possible(), "network namespaces need root")
+class HostsTest(unittest.TestCase):
+    """mpirun starts its daemons on other hosts by a program that enters their network, in place of ssh."""
+
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="mpi-hosts-")
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.hosts = self.enterContext(world.World(3)).hosts
+        self.agent = pathlib.Path(self.dir, "agent")
+        cases = "".join(f"{host.address}) netns={host.netns} name={host.name};;\n" for host in self.hosts)
+        self.agent.write_text(f"""#!/bin/sh
+address=$1
+shift
+case $address in
+{cases}esac
+exec ip netns exec $netns unshare --uts sh -c "hostname $name; $*"
+""", encoding="ascii")
+        self.agent.chmod(0o700)
+
+    def mpirun(self, *args):
+        """On the first host: the command of the guide, but for the job."""
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "TFC_KEY"))}
+        env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", TMPDIR=self.dir,
+                   OMPI_MCA_plm_rsh_agent=str(self.agent))
+        return self.hosts[0].call(
+            [self.agent, self.hosts[0].address, "exec", "mpirun", "--host", ",".join(host.address for host in self.hosts),
+             "--map-by", "node", "--bind-to", "none", TFC_RUN, "allocation", "--rendezvous", self.dir, "--framework", "none",
+             "--worker", "3", "--slots", "1", *args], env=env, timeout=PATIENCE)
+
+    def test_each_host_has_a_rank(self):
+        program = pathlib.Path(self.dir, "program")
+        program.write_text(f"#!/bin/sh\necho $(hostname) at $(hostname -I)\ntouch {self.dir}/up.$TFC_TASK_INDEX\n"
+                           f"until [ $(ls {self.dir}/up.* | wc -l) = 3 ]; do sleep 0.05; done\nexit 7\n", encoding="ascii")
+        program.chmod(0o700)
+        status, out, err = self.mpirun("--restart-on", "never", "--", str(program))
+        self.assertEqual(status, 7, err)
+        self.assertEqual(sorted(line.partition("] ")[2] for line in out.splitlines()),
+                         [f"{host.name} at {host.address}" for host in self.hosts])
+        self.assertRegex(err, r"tfc_run: rank 0 of 3 in Open MPI \(openmpi-\d+\), ")
+        self.assertNotIn("\x1b", out)
+
 
 
 if __name__ == "__main__":
