@@ -355,8 +355,7 @@ int tfc_allocation_open(tfc_ctx *ctx, const tfc_allocation_options *options, tfc
 		return tfc__fail(error, TFC_EINVAL, "allocation", 0, "%s is NULL",
 				 fn ? "ret_allocation" : "fn");
 	code = tfc__options_copy(&known, sizeof(known), options, "allocation",
-				 "tfc_allocation_options",
-				 offsetof(tfc_allocation_options, reserved), error);
+				 "tfc_allocation_options", 0, error);
 	if (code < 0 || (code = allocation_check_options(&known, error)) < 0)
 		return code;
 	tfc_allocation *allocation = calloc(1, sizeof(*allocation));

@@ -26,7 +26,7 @@
 /* A rank as the members show it. */
 struct tfc__rank {
 	enum { RANK_UNSEEN, RANK_ALIVE, RANK_GONE } state;
-	uint32_t slots;
+	uint32_t slots, gpus;
 	bool is_unreported; /* its state, since READY */
 	bool has_left;      /* and did not die */
 	bool disagrees;
@@ -41,7 +41,7 @@ struct tfc_allocation {
 	struct tfc__engine_place place;
 	struct tfc__grant grant;
 	uint32_t min_ranks;
-	uint32_t needed_slots;
+	uint32_t needed_slots, needed_gpus;
 	uint32_t wait_ms;
 	struct tfc__strv env;      /* of the node */
 	json_t *node_options;      /* as for tfc_node_open_json */

@@ -145,6 +145,7 @@ int tfc__allocation_init(tfc_allocation *allocation, const tfc_allocation_option
 		return tfc__fail_nomem(error, "allocation");
 	allocation->min_ranks = options->min_ranks;
 	allocation->needed_slots = options->needed_slots;
+	allocation->needed_gpus = options->needed_gpus;
 	allocation->wait_ms = options->wait_ms ? options->wait_ms : WAIT_MS;
 	allocation->has_given_key = options->key_file || options->key_data;
 	allocation_hash_agreement(allocation, options->agreement);

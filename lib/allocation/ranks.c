@@ -72,6 +72,7 @@ void tfc__allocation_set_member(tfc_allocation *allocation, const struct tfc__me
 	bool was_alive = rank->state == RANK_ALIVE;
 	allocation_read_labels(allocation, rank, member);
 	rank->slots = member->slots;
+	rank->gpus = member->gpus;
 	if (is_gone && was_alive) {
 		rank->state = RANK_GONE;
 		rank->has_left = member->state == TFC_MEMBER_LEFT;
@@ -94,29 +95,63 @@ void tfc__allocation_on_member(struct tfc__observer *watch, const void *event)
 
 /* ---- whether they suffice */
 
+struct sums {
+	uint64_t slots, gpus;
+};
+
+static struct sums allocation_sum(const tfc_allocation *allocation)
+{
+	struct sums sums = {0};
+	for (uint32_t i = 0; i < allocation->info.rank_count; i++) {
+		const struct tfc__rank *rank = &allocation->ranks[i];
+		sums.slots += rank->state == RANK_ALIVE ? rank->slots : 0;
+		sums.gpus += rank->state == RANK_ALIVE ? rank->gpus : 0;
+	}
+	return sums;
+}
+
+/* Why tasks do not fit although no rank is lost. */
+static void allocation_was_never_enough(const tfc_allocation *allocation, const struct sums *sums,
+					tfc_error *error)
+{
+	if (sums->slots < allocation->needed_slots)
+		tfc__fail(error, TFC_EEXHAUSTED, "allocation", 0,
+			  "the job has %u tasks, and the ranks have %u slot%s, one for each CPU "
+			  "that they were granted; request more CPUs for each rank, or set slots",
+			  allocation->needed_slots, (uint32_t)sums->slots,
+			  sums->slots == 1 ? "" : "s");
+	else
+		tfc__fail(error, TFC_EEXHAUSTED, "allocation", 0,
+			  "the tasks need %u GPU%s, and the ranks have %u; request more GPUs for "
+			  "each rank (those in its CUDA_VISIBLE_DEVICES count)",
+			  allocation->needed_gpus, allocation->needed_gpus == 1 ? "" : "s",
+			  (uint32_t)sums->gpus);
+}
+
 bool tfc__allocation_suffices(const tfc_allocation *allocation, tfc_error *error)
 {
 	char gone[TFC__RANK_LIST_SIZE];
-	uint64_t slots = 0;
+	struct sums sums = allocation_sum(allocation);
 	uint32_t count = tfc__allocation_list(allocation, RANK_GONE, gone, sizeof(gone));
 	uint32_t least = allocation->min_ranks ? allocation->min_ranks : 1;
-	for (uint32_t i = 0; i < allocation->info.rank_count; i++)
-		if (allocation->ranks[i].state == RANK_ALIVE)
-			slots += allocation->ranks[i].slots;
+	const char *are = count == 1 ? "is" : "are";
 	if (allocation->alive < least)
 		tfc__fail(error, TFC_ELOST, "allocation", 0,
-			  "%s %s lost, and %u of at least %u ranks are left", gone,
-			  count == 1 ? "is" : "are", allocation->alive, least);
-	else if (slots >= allocation->needed_slots)
+			  "%s %s lost, and %u of at least %u ranks are left", gone, are,
+			  allocation->alive, least);
+	else if (sums.slots >= allocation->needed_slots && sums.gpus >= allocation->needed_gpus)
 		return true;
-	else if (count)
+	else if (!count)
+		allocation_was_never_enough(allocation, &sums, error);
+	else if (sums.slots < allocation->needed_slots)
 		tfc__fail(error, TFC_ELOST, "allocation", 0,
-			  "%s %s lost, and the other ranks have %u slots for %u tasks", gone,
-			  count == 1 ? "is" : "are", (uint32_t)slots, allocation->needed_slots);
+			  "%s %s lost, and the other ranks have %u slot%s for %u tasks", gone, are,
+			  (uint32_t)sums.slots, sums.slots == 1 ? "" : "s",
+			  allocation->needed_slots);
 	else
-		tfc__fail(error, TFC_EEXHAUSTED, "allocation", 0,
-			  "the job has %u tasks, and the ranks have %u slots, one for each CPU "
-			  "that they were granted; request more CPUs for each rank, or set slots",
-			  allocation->needed_slots, (uint32_t)slots);
+		tfc__fail(error, TFC_ELOST, "allocation", 0,
+			  "%s %s lost, and the other ranks have %u of the %u GPUs that the tasks "
+			  "need",
+			  gone, are, (uint32_t)sums.gpus, allocation->needed_gpus);
 	return false;
 }

@@ -302,8 +302,7 @@ static const struct {
 	int (*take)(struct calls *calls, const void *options);
 	size_t reserved; /* offset of that field; 0: none */
 } takers[] = {
-	{"tfc_allocation_options", sizeof(tfc_allocation_options), take_allocation,
-	 offsetof(tfc_allocation_options, reserved)},
+	{"tfc_allocation_options", sizeof(tfc_allocation_options), take_allocation},
 	{"tfc_ctx_options", sizeof(tfc_ctx_options), take_ctx},
 	{"tfc_gateway_options", sizeof(tfc_gateway_options), take_gateway,
 	 offsetof(tfc_gateway_options, reserved)},

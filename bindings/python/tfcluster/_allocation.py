@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import json
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import _abi, _context, _run
+from . import _abi, _context, _job_file, _run
 from .client import Client, _milliseconds, _options
 from .errors import Error, TaskFailed
 from .types import RestartPolicy
 
+WAIT_S = 300.0  # the library's default of wait_ms
 RUN_FAILED = 125  # the status of all ranks if they cannot work together, as in tfc_run
+TERMINATED = 128 + signal.SIGTERM
+POLL_S = 1.0
 SHARED_SIGNAL_S = 1.0  # in which rank 0 may announce the end, after a signal that all ranks got
 _KIND = _abi.AllocationEventKind
 
 
-class _Terminated(BaseException):
-    """SIGTERM, raised by its handler."""
-
-
-def allocation(program: _run.Program, *, rendezvous: str | os.PathLike[str], rank: int | None = None,
+def allocation(program: _run.Program, *, rendezvous: str | os.PathLike[str] | None = None, rank: int | None = None,
                size: int | None = None, min_nodes: int | None = None, wait_s: float | None = None, host: str | None = None,
                key: str | os.PathLike[str] | None = None, slots: int | None = None, **options: Any) -> Any:
     """Runs a job on the hosts that Slurm, Open MPI or Kubernetes has allocated, as `tfc_run allocation` does. The engine
@@ -35,34 +33,53 @@ def allocation(program: _run.Program, *, rendezvous: str | os.PathLike[str], ran
         srun -N 3 --ntasks-per-node 1 python3 train.py
 
         # train.py
-        result = tfcluster.allocation(train, workers=3, rendezvous="/shared/dir")
+        result = tfcluster.allocation(train, workers=3)
 
     Rank 0 submits the job, prints its output and returns what `Job.result` returns, or raises what it raises. The other
-    ranks wait for the end, and return None if the job has succeeded. `program` and the other keywords are those of `run`.
+    ranks wait for the end. If the job has succeeded they return None, else they exit with its status (SystemExit): only
+    rank 0 shows the failure. `program` and the other keywords are those of `run`.
 
-    `rendezvous` is a directory that all ranks share, or "HOST:PORT", at which rank 0 listens; then all need the same
-    key, in the file `key` or, as text, in the variable TFC_KEY_DATA. `rank` and `size` are for ranks that no engine
-    has started; Kubernetes states only the rank, and needs `size`. With `min_nodes`, the job starts if so many ranks have
-    joined within `wait_s` seconds (300), and ends if fewer are left. `slots` is the number of tasks of a rank at one time,
-    by default that of the CPUs that it was granted. `host` is the address of this machine that the other ranks use.
+    `rendezvous` is a directory that all ranks share (~/.local/state/tfcluster/allocations), or "HOST:PORT", at which rank 0
+    listens; then all need the same key, in the file `key` or, as text, in the variable TFC_KEY_DATA. `rank` and `size` are
+    for ranks that no engine has started; Kubernetes states only the rank, and needs `size`. With `min_nodes`, the job
+    starts if so many ranks have joined within `wait_s` seconds (300), and ends if fewer are left. `slots` is the number of
+    tasks of a rank at one time, by default that of the CPUs that it was granted. `host` is the address of this machine
+    that the other ranks use.
+
+    Tasks wait `wait_s` seconds at most for a rank with room for them, unless `pending_deadline_s` is another time. Under
+    Slurm, they restart after one second at the earliest, unless `restart` has a `backoff_s`.
 
     On SIGTERM, the tasks get their grace and SystemExit is raised. Raises NotFoundError outside of an allocation,
-    DeadlineError if ranks are missing, ConnectionLostError if too many are lost, and Error on other ranks if the job has
-    not succeeded.
+    DeadlineError if ranks are missing, and ConnectionLostError if too many are lost.
     """
+    if rendezvous is None:
+        rendezvous = _default_rendezvous()
     values = {"rank": rank, "rank_count": size, "min_ranks": min_nodes, "host": host}
     counts = _run._roles(options.get("workers"), options.get("chief", False), options.get("ps", 0),
-                         options.get("evaluator", False), options.get("tensorboard"), options.get("roles"), {}, False)
-    client = _Allocation({
+                         options.get("evaluator", False), options.get("tensorboard"), options.get("roles"),
+                         {"gpus": options.get("gpus", 0)}, False)
+    options.setdefault("pending_deadline_s", WAIT_S if wait_s is None else wait_s)
+    node = {
         **{name: os.fsencode(value) if isinstance(value, str) else value for name, value in values.items()
            if value is not None},
         "has_rank": int(rank is not None), "wait_ms": _milliseconds(wait_s), "rendezvous": os.fsencode(rendezvous),
         "key_file": os.fsencode(key) if key is not None else None,
         "key_data": os.fsencode(os.environ["TFC_KEY_DATA"]) if key is None and "TFC_KEY_DATA" in os.environ else None,
         "needed_slots": sum(role.get("count", 1) for role in counts.values()),
-        "agreement": _agreement(program, options), "node": json.dumps({"slots": slots} if slots else {}).encode()})
-    with client, _sigterm():
-        return client.run_to_the_end(program, options)
+        "needed_gpus": sum(role.get("count", 1) * role.get("gpus", 0) for role in counts.values()),
+        "agreement": _agreement(program, options), "node": json.dumps({"slots": slots} if slots else {}).encode()}
+    with _Sigterm() as sigterm:
+        client = _Allocation(node, sigterm)
+        with client:
+            return client.run_to_the_end(program, options)
+
+
+def _default_rendezvous() -> str:
+    """The directory of `tfc_run allocation`."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    path = os.path.join(state, "tfcluster", "allocations")
+    os.makedirs(path, 0o700, exist_ok=True)
+    return path
 
 
 def _agreement(program: Any, options: Mapping[str, Any]) -> bytes:
@@ -71,27 +88,36 @@ def _agreement(program: Any, options: Mapping[str, Any]) -> bytes:
     return f"{getattr(program, '__qualname__', program)} {sorted(plain.items())}".encode()
 
 
-@contextlib.contextmanager
-def _sigterm() -> Iterator[None]:
-    """A block in which SIGTERM raises _Terminated, unless the program has a handler of its own."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
+class _Sigterm:
+    """A block in which SIGTERM is noted, unless the program has a handler of its own. An exception of the handler could
+    come at any place, and engines repeat the signal, which must not cut the grace of the tasks short."""
 
-    def terminate(number: int, frame: object) -> None:
-        raise _Terminated
+    def __init__(self) -> None:
+        self.has_come = False
+        self.context: _context.Context | None = None  # whose waits end
 
-    signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    def __enter__(self) -> _Sigterm:
+        self._is_set = (threading.current_thread() is threading.main_thread()
+                        and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)
+        if self._is_set:
+            signal.signal(signal.SIGTERM, self._note)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._is_set:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _note(self, number: int, frame: object) -> None:
+        self.has_come = True
+        if self.context is not None:
+            self.context.end_poll()
 
 
 class _Allocation(Client):
     """A client of this rank's node."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any], sigterm: _Sigterm) -> None:
+        self._sigterm = sigterm
         self._allocation = ctypes.c_void_p()
         self._is_ready = self._has_left = False
         self._status: int | None = None  # as rank 0 has announced it
@@ -100,18 +126,22 @@ class _Allocation(Client):
         super().__init__(node=values)
 
     def _open_node(self, node: Mapping[str, Any]) -> None:
+        self._sigterm.context = self._context
         environment = [os.fsencode(name) + b"=" + os.fsencode(value) for name, value in os.environ.items()]
         variables = (ctypes.c_char_p * (len(environment) + 1))(*environment, None)
         options = _options("tfc_allocation_options", **node)
         options.env = variables
         with self._context.locked() as library:
-            self._context.check(library.tfc_allocation_open(self._context.pointer, ctypes.byref(options), _on_event,
-                                                            self._number, ctypes.byref(self._allocation)))
+            code = library.tfc_allocation_open(self._context.pointer, ctypes.byref(options), _on_event, self._number,
+                                               ctypes.byref(self._allocation))
+            try:
+                self._context.check(code)
+            except Error as error:
+                raise Error.of(error.code, _with_keywords(str(error)), error.component, error.errno) from None
             info = library.tfc_allocation_describe(self._allocation).contents
-            self.rank = int(info.rank)
+            self.rank, self._is_slurm = int(info.rank), info.engine == _abi.Engine.SLURM
         self._say(info.text)
-        with _sigterm():
-            self._await_ready()
+        self._await_ready()
         with self._context.locked() as library:
             self._node = ctypes.c_void_p(library.tfc_allocation_node(self._allocation))
 
@@ -132,14 +162,18 @@ class _Allocation(Client):
             self._say(event.text)
 
     def _await_ready(self) -> None:
-        try:
-            self._context.wait(lambda: self._is_ready or self._is_over())
-        except _Terminated:
-            self._leave(128 + signal.SIGTERM)
-            raise SystemExit(128 + signal.SIGTERM) from None
+        self._await(lambda: self._is_ready)
+        if self._is_ready:
+            return
+        self._leave(RUN_FAILED if self._failure is not None else TERMINATED)
         if self._failure is not None:
-            self._leave(RUN_FAILED)
             raise self._failure
+        raise SystemExit(TERMINATED)
+
+    def _await(self, is_done: Callable[[], bool]) -> None:
+        """Until is_done(), the end of the allocation, or SIGTERM. A signal just before a poll does not end the poll."""
+        while not self._context.wait(lambda: is_done() or self._is_over() or self._sigterm.has_come, POLL_S):
+            pass
 
     def _is_over(self) -> bool:
         return self._failure is not None or self._status is not None
@@ -152,26 +186,32 @@ class _Allocation(Client):
 
     # ---- after all have joined
 
+    @staticmethod
+    def _with_delay(options: Mapping[str, Any]) -> dict[str, Any]:
+        """Slurm sends its signals to all processes of all ranks: a task that ends because of one must not start again
+        before this rank has received the same signal."""
+        restart = options.get("restart")
+        keys = {} if restart is None else _job_file.job_key("restart", restart)
+        return {**options, "restart": {"backoff_s": [1, 30], **keys} if isinstance(keys, Mapping) else restart}
+
     def run_to_the_end(self, program: Any, options: Mapping[str, Any]) -> Any:
         return self._run_job(program, options) if self.rank == 0 else self._serve()
 
     def _run_job(self, program: Any, options: Mapping[str, Any]) -> Any:
         status = 1
-        job = None
         try:
-            job = _run.run(program, gateway=self, **options)
-            self._context.wait(lambda: job.done() or self._is_over())
+            job = _run.run(program, gateway=self, **(self._with_delay(options) if self._is_slurm else options))
+            self._await(job.done)
             if self._failure is not None:
                 status = RUN_FAILED
                 job.stop()
                 raise self._failure
+            if not job.done():
+                status = TERMINATED
+                job.stop()
+                raise SystemExit(status)
             result = job.result()
             status = 0
-        except _Terminated:
-            status = 128 + signal.SIGTERM
-            if job is not None:
-                job.stop()
-            raise SystemExit(status) from None
         except TaskFailed as failure:
             status = failure.exit_status if failure.exit_status > 0 else 1
             raise
@@ -180,23 +220,27 @@ class _Allocation(Client):
         return result
 
     def _serve(self) -> None:
-        terminated = False
-        try:
-            self._context.wait(self._is_over)
-        except _Terminated:
-            terminated = True
+        self._await(lambda: False)
+        is_terminated = not self._is_over()
+        if is_terminated:
             self._context.wait(self._is_over, SHARED_SIGNAL_S)
         self._leave(0)
-        if terminated:
-            raise SystemExit(128 + signal.SIGTERM)
+        if is_terminated:
+            raise SystemExit(TERMINATED)
         if self._failure is not None:
             raise self._failure
         if self._status:
-            raise Error(f"the job of rank 0 has ended with status {self._status}", int(_abi.Err.ELOST), "allocation")
+            raise SystemExit(self._status)
 
     def close(self) -> None:
+        self._sigterm.context = None
         _context.forget(self._number)
         super().close()
+
+
+def _with_keywords(text: str) -> str:
+    """A message with the names of this module."""
+    return text.replace("rank_count", "size").replace("min_ranks", "min_nodes")
 
 
 def _event(user: int | None, event: Any) -> None:

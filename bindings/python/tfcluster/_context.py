@@ -226,6 +226,10 @@ class Context:
             os.eventfd_write(self._notice, 1)
         self.condition.notify_all()
 
+    def end_poll(self) -> None:
+        """For a signal handler: lets the thread that polls look again whether it is over."""
+        os.eventfd_write(self._notice, 1)
+
     @staticmethod
     def _closed() -> Error:
         return Error("the client is closed", int(_abi.Err.ESTATE), "python")

@@ -93,8 +93,8 @@ typedef struct tfc_allocation_options {
 	/* The tasks of the job: with fewer slots on the remaining ranks the allocation fails. 0: is
 	 * not checked. */
 	uint32_t needed_slots;
-	uint32_t wait_ms; /* until all ranks must have joined; 0: 300000 */
-	uint32_t reserved;
+	uint32_t wait_ms;     /* until all ranks must have joined; 0: 300000 */
+	uint32_t needed_gpus; /* as needed_slots: the GPUs of the job's tasks */
 	/* "NAME=value": the environment by which the engine is recognised. Tasks begin with it,
 	 * except for the variables of MPI and TFC_KEY_DATA. Required. */
 	const char *const *env;
