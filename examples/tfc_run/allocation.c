@@ -11,6 +11,7 @@
 #include "allocation_options.h"
 #include "local.h"
 
+#define WAIT_MS 300000                   /* the library's default of wait_ms */
 #define ALL_STOP_NS UINT64_C(1000000000) /* until a rank that got a signal leaves by itself */
 
 struct allocation_run {
@@ -128,20 +129,28 @@ static void allocation_run_until(struct allocation_run *run, const bool *is_done
 
 /* ---- the parts of a run */
 
-/* Slurm sends its signals to all processes of all ranks. A task that ends because of one must not
- * start again before this rank has received the same signal. */
-static void allocation_delay_restarts(struct allocation_run *run)
+/* What holds in an allocation unless the job says otherwise. Slurm sends its signals to all
+ * processes of all ranks: a task that ends because of one must not start again before this rank has
+ * received the same signal. And the engine adds no node: tasks wait as long for room as the ranks
+ * wait for each other, for one that may come back. */
+static void allocation_adapt_job(struct allocation_run *run)
 {
+	const struct allocation_options *options = run->options;
 	tfc_error error = TFC_ERROR_INIT;
-	if (tfc_allocation_describe(run->allocation)->engine == TFC_ENGINE_SLURM &&
-	    run->options->has_default_backoff &&
-	    tfc_job_set(run->options->local.job, "restart.backoff_s", "[1, 30]", &error) < 0)
+	char seconds[32];
+	uint32_t wait_ms = options->library.wait_ms ? options->library.wait_ms : WAIT_MS;
+	snprintf(seconds, sizeof(seconds), "%g", wait_ms / 1000.0);
+	if ((tfc_allocation_describe(run->allocation)->engine == TFC_ENGINE_SLURM &&
+	     options->has_default_backoff &&
+	     tfc_job_set(options->local.job, "restart.backoff_s", "[1, 30]", &error) < 0) ||
+	    (!options->has_pending_deadline &&
+	     tfc_job_set(options->local.job, "pending_deadline_s", seconds, &error) < 0))
 		local_fail(&run->local, error.text);
 }
 
 static void allocation_run_job(struct allocation_run *run)
 {
-	allocation_delay_restarts(run);
+	allocation_adapt_job(run);
 	local_submit(&run->local, tfc_allocation_node(run->allocation));
 	local_run_loop(&run->local);
 	if (!run->has_failed)

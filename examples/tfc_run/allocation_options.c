@@ -135,12 +135,15 @@ static int describe_job(struct allocation_options *options)
 		die_without_memory();
 	json_t *backoff = json_object_get(json_object_get(job, "restart"), "backoff_s");
 	options->has_default_backoff = json_number_value(json_array_get(backoff, 0)) == 0;
+	options->has_pending_deadline |= json_number_value(
+						 json_object_get(job, "pending_deadline_s")) != 0;
 	json_object_foreach(json_object_get(job, "roles"), name, role)
 	{
-		json_t *count = json_object_get(role, "count");
-		options->library.needed_slots += json_is_integer(count)
-							 ? (uint32_t)json_integer_value(count)
-							 : 1;
+		json_t *value = json_object_get(role, "count");
+		uint32_t count = json_is_integer(value) ? (uint32_t)json_integer_value(value) : 1;
+		options->library.needed_slots += count;
+		options->library.needed_gpus += count * (uint32_t)json_integer_value(
+								json_object_get(role, "gpus"));
 		for (size_t i = 0; i < sizeof(local_keys) / sizeof(local_keys[0]); i++)
 			json_object_del(role, local_keys[i]);
 	}
@@ -188,6 +191,7 @@ static int finish(struct allocation_options *options, const struct command_line 
 		return -1;
 	if (!library->rendezvous && !library->has_rank && find_rendezvous(options) < 0)
 		return -1;
+	options->has_pending_deadline = options_value(line, "pending-deadline") != NULL;
 	return describe_job(options);
 }
 

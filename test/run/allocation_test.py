@@ -237,6 +237,29 @@ class JoinTest(AllocationTest):
         self.assertIn("tfc_run: the job has 3 tasks, and the ranks have 2 slots, one for each CPU that they were granted; "
                       "request more CPUs for each rank, or set --slots", runs[0].errors())
 
+    def test_a_job_with_too_few_gpus(self):
+        env = {"CUDA_VISIBLE_DEVICES": "4,5"}
+        runs = self.ranks(2, "--worker", "2", "--gpus", "3", "--slots", "1", "--", "true", env=env)
+        self.assertEqual(self.statuses(runs), [125, 125])
+        self.assertIn("tfc_run: the tasks need 6 GPUs, and the ranks have 4; request more GPUs for each rank (those in "
+                      "its CUDA_VISIBLE_DEVICES count)", runs[0].errors())
+
+    def test_a_job_that_no_rank_has_room_for(self):
+        """By their sum the GPUs suffice."""
+        env = {"CUDA_VISIBLE_DEVICES": "4,5"}
+        runs = self.ranks(2, "--worker", "1", "--gpus", "3", "--wait", "2", "--", "true", env=env)
+        self.assertEqual(self.statuses(runs), [124, 124])
+        self.assertIn("tfc_run: failed (deadline): the pending deadline of 2 s has passed: worker/0 needs 3 GPUs on one node: "
+                      "the most that one has is 2", runs[0].errors())
+
+    def test_a_job_may_wait_longer_for_room_than_ranks_for_each_other(self):
+        for args, end in ((["--pending-deadline", "0", "--deadline", "2.5"], "the deadline of 2.5 s has passed"),
+                          (["--pending-deadline", "2"], "the pending deadline of 2 s has passed: worker/0 needs 3 GPUs")):
+            with self.subTest(args):
+                runs = self.ranks(2, "--gpus", "3", "--wait", "1", *args, "--", "true", env={"CUDA_VISIBLE_DEVICES": "4,5"})
+                self.assertEqual(self.statuses(runs), [124, 124])
+                self.assertIn(end, runs[0].errors()[-1])
+
     def test_a_signal_while_ranks_are_missing(self):
         runs = [self.rank(rank, 3, "--", "true") for rank in range(2)]
         runs[0].await_output("waiting: rank 2 has not joined yet", "err")
