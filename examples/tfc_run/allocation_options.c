@@ -58,10 +58,11 @@ static const struct option table[] = {
 	{"size", "N", "number of ranks, if no engine states it",
 	 NUMBER(tfc_allocation_options, rank_count)},
 	{"min-nodes", "N",
-	 "with fewer ranks the job ends; so many suffice when --wait is over (all at the start, "
-	 "then 1)",
+	 "with fewer ranks the job ends; it starts with so many when --wait is over (all must "
+	 "join, one must remain)",
 	 NUMBER(tfc_allocation_options, min_ranks)},
-	{"wait", "S", "seconds within which all ranks must join (300)", set_wait},
+	{"wait", "S", "seconds within which all ranks must join, and tasks find room (300)",
+	 set_wait},
 	{"host", "ADDR", "numeric address of this host that other ranks use",
 	 TEXT(tfc_allocation_options, host)},
 	{"key", "FILE", "the cluster's key (TFC_KEY, TFC_KEY_DATA; else rank 0 makes one)",

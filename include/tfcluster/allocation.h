@@ -5,8 +5,10 @@
  *
  * Every rank opens the allocation and receives its events in dispatch. After TFC_ALLOCATION_READY,
  * rank 0 opens a gateway on tfc_allocation_node and submits its jobs; the other ranks only run
- * tasks. Rank 0 announces the end with tfc_allocation_end, the others then receive
- * TFC_ALLOCATION_ENDED, and end, too.
+ * tasks. Rank 0 announces the end with tfc_allocation_end; the others then receive
+ * TFC_ALLOCATION_ENDED and call tfc_allocation_end, too. After TFC_ALLOCATION_FAILED every rank
+ * calls it. The library handles no signals: what an engine announces by SIGTERM is the host's.
+ * doc/guide/embedding.md has a whole program.
  */
 #ifndef TFCLUSTER_ALLOCATION_H
 #define TFCLUSTER_ALLOCATION_H
@@ -82,13 +84,13 @@ typedef void (*tfc_allocation_fn)(void *user, const tfc_allocation_event *event)
 /* Options of an allocation. Zero is the default of every field but `env`. Everything is copied. */
 typedef struct tfc_allocation_options {
 	uint32_t size;
-	/* The number of this rank, and of all. With rank_count 0 both are the engine's. Kubernetes
-	 * states only the rank: set rank_count, and has_rank to 0. */
+	/* The number of this rank, and of all (up to 16384). With rank_count 0 both are the
+	 * engine's. Kubernetes states only the rank: set rank_count, and has_rank to 0. */
 	uint32_t rank;
 	uint32_t rank_count; /* see rank */
 	uint32_t has_rank;   /* 1: `rank` is set, and no engine is recognised */
-	/* With fewer ranks the allocation fails; at least so many must join within wait_ms. 0: all
-	 * must join, and one must remain. */
+	/* With fewer ranks the allocation fails. If only so many have joined after wait_ms, it is
+	 * READY all the same. 0: all must join, and one must remain. */
 	uint32_t min_ranks;
 	/* The tasks of the job: with fewer slots on the remaining ranks the allocation fails. 0: is
 	 * not checked. */
@@ -109,7 +111,8 @@ typedef struct tfc_allocation_options {
 	 * to the directory; with "HOST:PORT" there is none, which only the loopback permits. */
 	const char *key_file;
 	const char *key_data; /* see key_file */
-	/* Text that must be the same on all ranks, such as the job; NULL: none */
+	/* Text that must be the same on all ranks, such as the job: rank 0 fails with TFC_EINVAL if
+	 * another has another one. NULL: none */
 	const char *agreement;
 	/* Other options of the node: one JSON object, as for tfc_node_open_json; NULL: none. The
 	 * allocation itself sets name, advertise, listen, key, gossip, join, base-env and label,
