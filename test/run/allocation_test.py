@@ -161,6 +161,14 @@ class EndTest(AllocationTest):
         self.assertIn("tfc_run: rank 2 is lost, and the other ranks have 2 slots for 3 tasks", runs[0].errors())
         self.assertEqual(runs[0].out.count(b"saved"), 2, runs[0].out)
 
+    def test_a_killed_rank_ends_all_if_the_others_have_too_few_gpus(self):
+        runs = self.ranks(2, "--worker", "2", "--gpus", "2", "--slots", "2", "--", "sh", "-c", WAITING,
+                          env={"CUDA_VISIBLE_DEVICES": "4,5"})
+        self.await_up(runs, 2)
+        runs[1].process.kill()
+        self.assertEqual(self.statuses(runs), [125, -signal.SIGKILL])
+        self.assertIn("tfc_run: rank 1 is lost, and the other ranks have 2 of the 4 GPUs that the tasks need", runs[0].errors())
+
     def test_a_killed_rank_ends_all_below_min_nodes(self):
         runs = self.ranks(3, "--worker", "1", "--min-nodes", "3", "--", "sh", "-c", WAITING)
         self.await_up(runs, 1)
