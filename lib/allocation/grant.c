@@ -31,19 +31,33 @@ static uint64_t grant_lower(uint64_t a, uint64_t b)
 	return !a || (b && b < a) ? b : a;
 }
 
+/* The product; 0, no limit, if it is too large to be one. */
+static uint64_t grant_multiply(uint64_t a, uint64_t b)
+{
+	uint64_t product;
+	return __builtin_mul_overflow(a, b, &product) || product > INT64_MAX ? 0 : product;
+}
+
+/* The part of one of several ranks: at least 1, unless there is no limit. */
+static uint64_t grant_share(uint64_t limit, uint32_t ranks)
+{
+	return limit && limit < ranks ? 1 : limit / ranks;
+}
+
 /* The CPUs of this rank by Slurm's account; 0: it says nothing. */
 static uint64_t grant_slurm_cpus(const struct tfc__engine_place *place, const char *const *env)
 {
-	uint64_t cpus = grant_number(env, "SLURM_CPUS_ON_NODE") / place->ranks_here;
+	uint64_t cpus = grant_share(grant_number(env, "SLURM_CPUS_ON_NODE"), place->ranks_here);
 	return grant_lower(grant_number(env, "SLURM_CPUS_PER_TASK"), cpus);
 }
 
 static uint64_t grant_slurm_memory(const struct tfc__engine_place *place, const char *const *env)
 {
 	uint64_t of_node = grant_number(env, "SLURM_MEM_PER_NODE");
-	uint64_t of_cpus = grant_number(env, "SLURM_MEM_PER_CPU") *
-			   grant_number(env, "SLURM_CPUS_ON_NODE");
-	return (grant_lower(of_node, of_cpus) << 20) / place->ranks_here;
+	uint64_t of_cpus = grant_multiply(grant_number(env, "SLURM_MEM_PER_CPU"),
+					  grant_number(env, "SLURM_CPUS_ON_NODE"));
+	uint64_t memory = grant_multiply(grant_lower(of_node, of_cpus), UINT64_C(1) << 20);
+	return grant_share(memory, place->ranks_here);
 }
 
 /* Slurm and Kubernetes grant GPUs by name. Where nobody does, all GPUs belong to the only rank of
@@ -63,12 +77,11 @@ struct tfc__grant tfc__grant_compute(const struct tfc__engine_place *place, cons
 				     const struct tfc__grant_limits *limits)
 {
 	bool is_slurm = place->engine == TFC_ENGINE_SLURM;
-	uint64_t share = limits->cpus_online / place->ranks_here;
 	uint64_t cpus = grant_lower(limits->cpus_allowed, limits->cpu_quota);
-	cpus = grant_lower(cpus, share ? share : 1);
+	cpus = grant_lower(cpus, grant_share(limits->cpus_online, place->ranks_here));
 	if (is_slurm)
 		cpus = grant_lower(cpus, grant_slurm_cpus(place, env));
-	uint64_t memory = limits->memory_bytes / place->ranks_here;
+	uint64_t memory = grant_share(limits->memory_bytes, place->ranks_here);
 	if (is_slurm)
 		memory = grant_lower(memory, grant_slurm_memory(place, env));
 	return (struct tfc__grant){
