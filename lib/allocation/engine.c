@@ -117,7 +117,7 @@ static void engine_make_id(const struct engine_variables *at, const char *const 
 	for (size_t i = 0; i < 2 && at->id[i]; i++) {
 		const char *part = tfc__env_get(env, at->id[i]);
 		if (part && len < TFC__ENGINE_ID_SIZE)
-			len += (size_t)snprintf(id + len, TFC__ENGINE_ID_SIZE - len, "%c%.40s",
+			len += (size_t)snprintf(id + len, TFC__ENGINE_ID_SIZE - len, "%c%.150s",
 						i ? '.' : '-', part);
 	}
 	if (restart && strcmp(restart, "0") != 0 && len < TFC__ENGINE_ID_SIZE)

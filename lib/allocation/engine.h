@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <tfcluster/allocation.h>
 
-#define TFC__ENGINE_ID_SIZE 128
-#define TFC__RANKS_MAX 16384u /* as many members as gossip knows */
+#define TFC__ENGINE_ID_SIZE 192 /* with what is added, the name of a file */
+#define TFC__RANKS_MAX 16384u   /* as many members as gossip knows */
 
 /* Where this process is among the ranks. */
 struct tfc__engine_place {
