@@ -135,29 +135,21 @@ static struct tfc__keyring *keyring_new(size_t max)
 	return NULL;
 }
 
-int tfc__keyring_load(const char *path, tfc_error *error, struct tfc__keyring **ret_ring)
+/* `text` is changed. */
+static int keyring_parse(char *text, size_t len, const char *path, tfc_error *error,
+			 struct tfc__keyring **ret_ring)
 {
-	char *text = NULL;
-	size_t len = 0, lines = 1;
+	size_t lines = 1;
 	if (sodium_init() < 0)
 		return tfc__fail(error, TFC_ESYS, "wire", 0, "cannot initialize libsodium");
-	int code = tfc__secret_read(path, FILE_MAX, error, &text, &len);
-	if (code == TFC_ENOENT)
-		return tfc__fail(error, code, "wire", ENOENT,
-				 "key file \"%s\" does not exist; make one with \"tfc_run keygen\"",
-				 path);
-	if (code < 0)
-		return code;
+	if (memchr(text, '\0', len))
+		return tfc__fail(error, TFC_EPARSE, "wire", 0, "\"%s\" is not a key file", path);
 	for (size_t i = 0; i < len; i++)
 		lines += text[i] == '\n';
-	struct tfc__keyring *ring = NULL;
-	if (memchr(text, '\0', len))
-		code = tfc__fail(error, TFC_EPARSE, "wire", 0, "\"%s\" is not a key file", path);
-	else if (!(ring = keyring_new(lines)))
-		code = tfc__fail_nomem(error, "wire");
-	else
-		code = keyring_add_lines(ring, text, path, error);
-	tfc__secret_free(text, len);
+	struct tfc__keyring *ring = keyring_new(lines);
+	if (!ring)
+		return tfc__fail_nomem(error, "wire");
+	int code = keyring_add_lines(ring, text, path, error);
 	if (code < 0) {
 		tfc__keyring_free(ring);
 		return code;
@@ -165,6 +157,35 @@ int tfc__keyring_load(const char *path, tfc_error *error, struct tfc__keyring **
 	sodium_mprotect_readonly(ring->secrets);
 	*ret_ring = ring;
 	return TFC_OK;
+}
+
+int tfc__keyring_load(const char *path, tfc_error *error, struct tfc__keyring **ret_ring)
+{
+	char *text = NULL;
+	size_t len = 0;
+	int code = tfc__secret_read(path, FILE_MAX, error, &text, &len);
+	if (code == TFC_ENOENT)
+		return tfc__fail(error, code, "wire", ENOENT,
+				 "key file \"%s\" does not exist; make one with \"tfc_run keygen\"",
+				 path);
+	if (code < 0)
+		return code;
+	code = keyring_parse(text, len, path, error, ret_ring);
+	tfc__secret_free(text, len);
+	return code;
+}
+
+int tfc__keyring_check(const char *text, const char *path, tfc_error *error)
+{
+	struct tfc__keyring *ring = NULL;
+	size_t len = strlen(text);
+	char *copy = strdup(text);
+	if (!copy)
+		return tfc__fail_nomem(error, "wire");
+	int code = keyring_parse(copy, len, path, error, &ring);
+	tfc__secret_free(copy, len);
+	tfc__keyring_free(ring);
+	return code;
 }
 
 void tfc__keyring_free(struct tfc__keyring *ring)
