@@ -25,7 +25,7 @@ struct allocation_run {
 	bool is_settled; /* is_ready or is_over */
 	bool has_failed;
 	bool has_left;
-	bool is_hasty;        /* a second Ctrl-C: does not wait for the tasks */
+	uint64_t hasty_at_ns; /* a second Ctrl-C: then it does not wait for the tasks; 0: none */
 	uint64_t leave_at_ns; /* a signal came; 0: none */
 	int status;
 	char who[24];
@@ -102,8 +102,9 @@ static void allocation_read_signals(struct allocation_run *run)
 		if (!run->is_over && !run->leave_at_ns) {
 			run->status = 128 + (int)info.ssi_signo;
 			run->leave_at_ns = now_ns() + (run->is_joined ? ALL_STOP_NS : 0);
-		} else if (info.ssi_signo == SIGINT) {
-			run->is_hasty = true;
+		} else if (info.ssi_signo == SIGINT && !run->hasty_at_ns) {
+			/* Rank 0 had the same Ctrl-C, as a rule, and kills the tasks here. */
+			run->hasty_at_ns = now_ns() + (run->is_joined ? ALL_STOP_NS : 0);
 		}
 	}
 }
@@ -111,14 +112,19 @@ static void allocation_read_signals(struct allocation_run *run)
 /* Waits until *is_done, or until a second Ctrl-C. */
 static void allocation_run_until(struct allocation_run *run, const bool *is_done)
 {
-	while (!*is_done && !run->is_hasty) {
+	while (!*is_done) {
 		uint64_t now = now_ns(), leave_at = run->is_over ? 0 : run->leave_at_ns;
+		uint64_t wake_at = run->hasty_at_ns;
+		if (!wake_at || (leave_at && leave_at < wake_at))
+			wake_at = leave_at;
+		if (run->hasty_at_ns && now >= run->hasty_at_ns)
+			break;
 		if (leave_at && now >= leave_at) {
 			allocation_stop(run, run->status);
 			break;
 		}
 		if (!output_poll(&run->local.output, run->local.signals, run->local.ctx,
-				 leave_at ? (int)((leave_at - now) / 1000000) + 1 : -1))
+				 wake_at ? (int)((wake_at - now) / 1000000) + 1 : -1))
 			break;
 		allocation_read_signals(run);
 		if (tfc_ctx_dispatch(run->local.ctx, 0) < 0)
