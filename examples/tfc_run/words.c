@@ -114,6 +114,9 @@ char *message_line(const char *text)
 		{"or set slots", "or set --slots"},
 		{"rendezvous is missing", "--rendezvous is missing"},
 		{"directory of rendezvous", "directory of --rendezvous"},
+		{"; set rendezvous to", "; set --rendezvous to"},
+		{"key_data is empty", "TFC_KEY_DATA is empty"},
+		{"key_data:", "TFC_KEY_DATA:"},
 	};
 	char *plain = printable(text, "");
 	const char *hint = error_hint(plain);

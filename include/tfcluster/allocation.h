@@ -112,7 +112,7 @@ typedef struct tfc_allocation_options {
 	const char *key_file;
 	const char *key_data; /* see key_file */
 	/* Text that must be the same on all ranks, such as the job: rank 0 fails with TFC_EINVAL if
-	 * another has another one. NULL: none */
+	 * another has another one. NULL: none. rank_count must be the same in any case. */
 	const char *agreement;
 	/* Other options of the node: one JSON object, as for tfc_node_open_json; NULL: none. The
 	 * allocation itself sets name, advertise, listen, key, gossip, join, base-env and label,
@@ -132,8 +132,8 @@ TFC_API int tfc_allocation_options_init(tfc_allocation_options *options, uint32_
  * Recognises where this process runs, and begins to find the other ranks; fn reports how that
  * proceeds. The caller owns *ret_allocation. Thread: the context's. Errors: TFC_ENOENT (no engine
  * is recognised, or the directory does not exist), TFC_EINVAL (a field or a variable, named),
- * TFC_EACCES or TFC_ENOSPC (rank 0 cannot write to the directory), TFC_EPARSE (key_data); those of
- * tfc_node_open; TFC_ENOMEM, TFC_EFORK.
+ * TFC_EACCES or TFC_ENOSPC (rank 0 cannot write to the directory), TFC_EBUSY (another run of this
+ * id has its file there), TFC_EPARSE (key_data); those of tfc_node_open; TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_allocation_open(tfc_ctx *ctx, const tfc_allocation_options *options,
 				tfc_allocation_fn fn, void *user, tfc_allocation **ret_allocation);

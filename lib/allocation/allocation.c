@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "allocation/internal.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/options.h"
+#include "base/utf8.h"
 
 #define POLL_NS (100 * TFC__MS) /* between two reads of the rendezvous file */
 #define FIRST_NOTICE_NS (3 * TFC__SECOND)
@@ -64,7 +66,8 @@ static void allocation_missing_text(const tfc_allocation *allocation, char *text
 {
 	char ranks[TFC__RANK_LIST_SIZE];
 	if (allocation->info.rank == 0) {
-		uint32_t count = tfc__allocation_list(allocation, RANK_UNSEEN, ranks,
+		uint32_t count = tfc__allocation_list(allocation,
+						      1U << RANK_UNSEEN | 1U << RANK_GONE, ranks,
 						      sizeof(ranks));
 		snprintf(text, size, "%s %s not joined", ranks, count == 1 ? "has" : "have");
 	} else if (!allocation->node) {
@@ -265,15 +268,28 @@ static void allocation_check(struct tfc__work *work)
 	}
 }
 
+/* The text up to END_TEXT_MAX bytes, without a part of a character. */
+static size_t allocation_text_len(const char *text)
+{
+	size_t len = strnlen(text, END_TEXT_MAX + 1);
+	if (len <= END_TEXT_MAX)
+		return len;
+	for (len = END_TEXT_MAX; len && ((unsigned char)text[len] & 0xC0) == 0x80; len--)
+		;
+	return len;
+}
+
 static int allocation_announce(tfc_allocation *allocation, uint32_t status, const char *text,
 			       tfc_error *error)
 {
 	char command[sizeof(LABEL_COMMAND) + 16], end[sizeof(LABEL_END) + END_TEXT_MAX + 24];
-	const char *labels[] = {end, *allocation->command ? command : NULL, NULL};
+	const char *labels[] = {end, command, NULL};
 	snprintf(command, sizeof(command), LABEL_COMMAND "%s", allocation->command);
 	int len = snprintf(end, sizeof(end), LABEL_END "%u", status);
 	if (text && *text)
-		snprintf(end + len, sizeof(end) - (size_t)len, " %.*s", END_TEXT_MAX, text);
+		snprintf(end + len, sizeof(end) - (size_t)len, " %.*s",
+			 (int)allocation_text_len(text), text);
+	tfc__make_plain_text(end);
 	return tfc__node_set_labels(allocation->node, labels, error);
 }
 
@@ -325,6 +341,8 @@ static void allocation_free(tfc_allocation *allocation)
 		tfc__allocation_close_node(allocation);
 	if (allocation->rendezvous && allocation->info.rank == 0 && allocation->at.address[0])
 		tfc__rendezvous_remove(allocation->rendezvous, allocation->at.address);
+	if (allocation->lock >= 0)
+		close(allocation->lock);
 	if (allocation->key)
 		sodium_memzero(allocation->key, strlen(allocation->key));
 	json_decref(allocation->node_options);
@@ -364,6 +382,7 @@ int tfc_allocation_open(tfc_ctx *ctx, const tfc_allocation_options *options, tfc
 	allocation->ctx = ctx;
 	allocation->fn = fn;
 	allocation->user = user;
+	allocation->lock = -1;
 	tfc__timer_init(&allocation->timer, ctx, allocation_on_timer);
 	tfc__work_init(&allocation->work, ctx, allocation_check);
 	tfc__observer_init(&allocation->watch, tfc__allocation_on_member);

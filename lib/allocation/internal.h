@@ -51,7 +51,8 @@ struct tfc_allocation {
 	char *key;                 /* the text of a key file; NULL: none yet */
 	bool has_given_key;        /* and it is not published */
 	struct tfc__rendezvous at; /* where rank 0 is, when it is known */
-	char command[17];          /* the hash of the agreement; "": none */
+	int lock;                  /* rank 0: of the file; or -1 */
+	char command[17];          /* the hash of the agreement and of rank_count */
 	char node_name[24], text[768];
 	char *gpus; /* of the grant */
 
@@ -95,10 +96,11 @@ void tfc__allocation_close_node(tfc_allocation *allocation); /* a no-op when it 
 
 /* ---- ranks.c */
 
-/* Lists the ranks in a state, up to 8 of them: "rank 1", "ranks 1, 2 and 5 more". Returns how many
- * there are. */
+/* Lists the ranks in one of the states (bits 1 << RANK_...), up to 8 of them: "rank 1", "ranks 1, 2
+ * and 5 more". Returns how many there are. */
 #define TFC__RANK_LIST_SIZE 160
-uint32_t tfc__allocation_list(const tfc_allocation *allocation, int state, char *text, size_t size);
+uint32_t tfc__allocation_list(const tfc_allocation *allocation, uint32_t states, char *text,
+			      size_t size);
 
 /* Notes what a member shows of its rank. */
 void tfc__allocation_set_member(tfc_allocation *allocation, const struct tfc__member *entry);

@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "wire/keyring.h"
 #include "wire/secret_file.h"
 
 #define WAIT_MS 300000
@@ -108,20 +109,33 @@ static int allocation_read_key(tfc_allocation *allocation, const tfc_allocation_
 {
 	enum { KEY_MAX = 64 << 10 };
 	size_t len;
-	if (options->key_file)
-		return tfc__secret_read(options->key_file, KEY_MAX, error, &allocation->key, &len);
-	if (options->key_data && !(allocation->key = strdup(options->key_data)))
-		return tfc__fail_nomem(error, "allocation");
-	return TFC_OK;
+	if (options->key_file) {
+		int code = tfc__secret_read(options->key_file, KEY_MAX, error, &allocation->key,
+					    &len);
+		return code < 0 ? code
+				: tfc__keyring_check(allocation->key, options->key_file, error);
+	}
+	if (!options->key_data)
+		return TFC_OK;
+	if (!options->key_data[strspn(options->key_data, " \t\r\n")])
+		return tfc__fail(error, TFC_EPARSE, "allocation", 0,
+				 "key_data is empty; set it to the text of a key file");
+	allocation->key = strdup(options->key_data);
+	return allocation->key ? tfc__keyring_check(allocation->key, "key_data", error)
+			       : tfc__fail_nomem(error, "allocation");
 }
 
 static void allocation_hash_agreement(tfc_allocation *allocation, const char *agreement)
 {
 	uint8_t hash[16];
-	if (!agreement)
-		return;
-	crypto_generichash(hash, sizeof(hash), (const uint8_t *)agreement, strlen(agreement), NULL,
-			   0);
+	crypto_generichash_state state;
+	char rank_count[16] = "";
+	snprintf(rank_count, sizeof(rank_count), "%u", allocation->place.rank_count);
+	crypto_generichash_init(&state, NULL, 0, sizeof(hash));
+	crypto_generichash_update(&state, (const uint8_t *)rank_count, sizeof(rank_count));
+	if (agreement)
+		crypto_generichash_update(&state, (const uint8_t *)agreement, strlen(agreement));
+	crypto_generichash_final(&state, hash, sizeof(hash));
 	sodium_bin2hex(allocation->command, sizeof(allocation->command), hash, 8);
 }
 

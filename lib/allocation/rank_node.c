@@ -91,10 +91,8 @@ static json_t *allocation_node_json(const tfc_allocation *allocation, const char
 							allocation->node_name));
 	if (key_path)
 		failed |= json_object_set_new(node, "key", json_string(key_path));
-	if (*allocation->command)
-		failed |= json_object_set_new(node, "label",
-					      json_pack("[s+]", LABEL_COMMAND,
-							allocation->command));
+	failed |= json_object_set_new(node, "label",
+				      json_pack("[s+]", LABEL_COMMAND, allocation->command));
 	bool is_fixed = is_first && allocation->fixed;
 	const char *listen = is_fixed && !is_loopback(own) ? "0.0.0.0" : own;
 	snprintf(address, sizeof(address), strchr(listen, ':') ? "tcp://[%s]:%u" : "tcp://%s:%u",
@@ -169,7 +167,7 @@ static int allocation_publish(tfc_allocation *allocation, tfc_error *error)
 	if (!allocation->has_given_key)
 		snprintf(at->key, sizeof(at->key), "%.*s", (int)strcspn(allocation->key, "\n"),
 			 allocation->key);
-	int code = tfc__rendezvous_write(allocation->rendezvous, at, error);
+	int code = tfc__rendezvous_write(allocation->rendezvous, at, error, &allocation->lock);
 	sodium_memzero(at->key, sizeof(at->key));
 	return code;
 }
@@ -198,7 +196,7 @@ int tfc__allocation_find_first(tfc_allocation *allocation, tfc_error *error)
 	allocation->reread_at = time + REREAD_NS;
 	int code = allocation->fixed ? TFC_OK
 				     : tfc__rendezvous_read(allocation->rendezvous, error, &now);
-	if (code == TFC_ENOENT)
+	if (code == TFC_ENOENT || (code < 0 && error->sys_errno == ESTALE)) /* replaced over NFS */
 		return TFC_OK;
 	if (code < 0)
 		return code;

@@ -5,16 +5,22 @@
 #include "allocation/internal.h"
 #include "base/fail.h"
 
-uint32_t tfc__allocation_list(const tfc_allocation *allocation, int state, char *text, size_t size)
+static bool allocation_is_listed(const tfc_allocation *allocation, uint32_t rank, uint32_t states)
+{
+	return states & 1U << allocation->ranks[rank].state;
+}
+
+uint32_t tfc__allocation_list(const tfc_allocation *allocation, uint32_t states, char *text,
+			      size_t size)
 {
 	uint32_t count = 0, shown = 0;
 	size_t len;
 	for (uint32_t i = 0; i < allocation->info.rank_count; i++)
-		count += allocation->ranks[i].state == (unsigned)state;
+		count += allocation_is_listed(allocation, i, states);
 	len = (size_t)snprintf(text, size, "rank%s", count == 1 ? "" : "s");
 	uint32_t most = count > 9 ? 8 : count;
 	for (uint32_t i = 0; i < allocation->info.rank_count && shown < most; i++) {
-		if (allocation->ranks[i].state != (unsigned)state)
+		if (!allocation_is_listed(allocation, i, states))
 			continue;
 		const char *joint = !shown                               ? " "
 				    : shown + 1 == most && most == count ? " and "
@@ -32,12 +38,14 @@ uint32_t tfc__allocation_list(const tfc_allocation *allocation, int state, char 
 static bool allocation_read_rank(const tfc_allocation *allocation, const char *name,
 				 uint32_t *ret_rank)
 {
-	unsigned long rank;
-	char *end;
+	char exact[sizeof(allocation->node_name)];
 	if (strncmp(name, "rank-", 5) != 0)
 		return false;
-	rank = strtoul(name + 5, &end, 10);
-	if (*end || rank >= allocation->info.rank_count)
+	unsigned long rank = strtoul(name + 5, NULL, 10);
+	if (rank >= allocation->info.rank_count)
+		return false;
+	snprintf(exact, sizeof(exact), "rank-%lu", rank);
+	if (strcmp(name, exact) != 0)
 		return false;
 	*ret_rank = (uint32_t)rank;
 	return true;
@@ -49,8 +57,7 @@ static void allocation_read_labels(tfc_allocation *allocation, struct tfc__rank 
 	rank->disagrees = false;
 	for (const char *const *at = member->labels; at && *at; at++) {
 		if (strncmp(*at, LABEL_COMMAND, strlen(LABEL_COMMAND)) == 0)
-			rank->disagrees = *allocation->command &&
-					  strcmp(*at + strlen(LABEL_COMMAND),
+			rank->disagrees = strcmp(*at + strlen(LABEL_COMMAND),
 						 allocation->command) != 0;
 		else if (rank == allocation->ranks &&
 			 strncmp(*at, LABEL_END, strlen(LABEL_END)) == 0)
@@ -132,7 +139,7 @@ bool tfc__allocation_suffices(const tfc_allocation *allocation, tfc_error *error
 {
 	char gone[TFC__RANK_LIST_SIZE];
 	struct sums sums = allocation_sum(allocation);
-	uint32_t count = tfc__allocation_list(allocation, RANK_GONE, gone, sizeof(gone));
+	uint32_t count = tfc__allocation_list(allocation, 1U << RANK_GONE, gone, sizeof(gone));
 	uint32_t least = allocation->min_ranks ? allocation->min_ranks : 1;
 	const char *are = count == 1 ? "is" : "are";
 	if (allocation->alive < least)

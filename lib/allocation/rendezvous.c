@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fail.h"
@@ -24,9 +26,60 @@
 
 /* ---- the file */
 
-/* The file appears complete: it is renamed to its name after it was written. */
+/* False: another process has locked it. What cannot be locked counts as locked by us. */
+static bool rendezvous_lock(int fd)
+{
+	struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	return fcntl(fd, F_OFD_SETLK, &range) == 0 || (errno != EAGAIN && errno != EACCES);
+}
+
+static bool is_file_at(int fd, const char *path)
+{
+	struct stat own, there;
+	return fstat(fd, &own) == 0 && lstat(path, &there) == 0 && own.st_dev == there.st_dev &&
+	       own.st_ino == there.st_ino;
+}
+
+/*
+ * Renames the file, and replaces what a run has left that has ended. What is there is locked
+ * meanwhile, so that of two runs only one replaces it; where nothing is, link(2) lets only one
+ * succeed.
+ */
+static int rendezvous_place(const char *temp, const char *path, tfc_error *error)
+{
+	bool is_replaced = false;
+	int old = -1;
+	while (!is_replaced) {
+		if (link(temp, path) == 0) {
+			unlink(temp);
+			return TFC_OK;
+		}
+		bool exists = errno == EEXIST;
+		old = exists ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+		if (exists && old < 0 && errno == ENOENT)
+			continue;
+		if (old >= 0 && !rendezvous_lock(old)) {
+			close(old);
+			return tfc__fail(error, TFC_EBUSY, "allocation", 0,
+					 "another run has \"%s\" in use; set rendezvous to a "
+					 "directory of this run's own",
+					 path);
+		}
+		is_replaced = old < 0 || is_file_at(old, path);
+		if (!is_replaced)
+			close(old);
+	}
+	int code = rename(temp, path) == 0 ? TFC_OK
+					   : tfc__fail_errno(error, "allocation", errno,
+							     "cannot write \"%s\"", path);
+	if (old >= 0)
+		close(old);
+	return code;
+}
+
+/* The file appears complete: it gets its name after it was written and locked. */
 int tfc__rendezvous_write(const char *path, const struct tfc__rendezvous *rendezvous,
-			  tfc_error *error)
+			  tfc_error *error, int *ret_lock)
 {
 	char text[FILE_MAX], suffix[17], *temp = NULL;
 	bool has_key = rendezvous->key[0];
@@ -37,10 +90,20 @@ int tfc__rendezvous_write(const char *path, const struct tfc__rendezvous *rendez
 	if (asprintf(&temp, "%s.%s", path, suffix) < 0)
 		return tfc__fail_nomem(error, "allocation");
 	int code = tfc__secret_write(temp, text, (size_t)len, error);
-	if (code == TFC_OK && rename(temp, path) < 0)
-		code = tfc__fail_errno(error, "allocation", errno, "cannot write \"%s\"", path);
-	if (code < 0)
+	int fd = code == TFC_OK ? open(temp, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+	if (code == TFC_OK && fd < 0)
+		code = tfc__fail_errno(error, "allocation", errno, "cannot open \"%s\"", temp);
+	if (code == TFC_OK) {
+		rendezvous_lock(fd);
+		code = rendezvous_place(temp, path, error);
+	}
+	if (code == TFC_OK) {
+		*ret_lock = fd;
+	} else {
 		unlink(temp);
+		if (fd >= 0)
+			close(fd);
+	}
 	sodium_memzero(text, sizeof(text));
 	free(temp);
 	return code;

@@ -20,9 +20,13 @@ struct tfc__rendezvous {
 	char key[256]; /* a line of a key file; "": none */
 };
 
-/* Errors: TFC_ENOENT, TFC_EACCES, TFC_ENOSPC, TFC_ESYS, TFC_ENOMEM. */
+/*
+ * *ret_lock is a descriptor: as long as it is open, nobody else can write the file, as far as the
+ * file system has locks. Errors: TFC_EBUSY (another run has the file), TFC_ENOENT, TFC_EACCES,
+ * TFC_ENOSPC, TFC_ESYS, TFC_ENOMEM.
+ */
 int tfc__rendezvous_write(const char *path, const struct tfc__rendezvous *rendezvous,
-			  tfc_error *error);
+			  tfc_error *error, int *ret_lock);
 
 /* Errors: TFC_ENOENT (not written yet), TFC_EACCES (of another user, or open to others),
  * TFC_EPARSE, TFC_ENOMEM. */

@@ -126,6 +126,20 @@ class EndTest(AllocationTest):
         self.assertEqual(self.statuses(runs), [143, 143])
         self.assertEqual(runs[0].out.count(b"saved"), 2, runs[0].out)
 
+    def test_a_second_interrupt_kills_the_tasks_of_all_ranks(self):
+        runs = self.ranks(2, "--worker", "2", "--slots", "1", "--grace", "60", "--", "sh", "-c",
+                          "trap '' INT TERM; echo up $TFC_TASK_INDEX; while :; do sleep 0.1; done")
+        self.await_up(runs, 2)
+        for run in runs:
+            run.process.send_signal(signal.SIGINT)
+        runs[0].await_output("interrupted", "err")
+        begin = time.monotonic()
+        for run in runs:
+            run.process.send_signal(signal.SIGINT)
+        self.assertEqual(self.statuses(runs), [130, 130])
+        self.assertLess(time.monotonic() - begin, 10, runs[0].err)
+        self.assertNotIn("unreachable", runs[0].err.decode())
+
     def test_a_signal_to_rank_0_ends_all(self):
         runs = self.ranks(3, "--worker", "3", "--", "sh", "-c", WAITING)
         self.await_up(runs, 3)
@@ -233,6 +247,30 @@ class JoinTest(AllocationTest):
         runs = [self.rank(0, 2, *args), other]
         self.assertEqual(self.statuses(runs), [0, 0])
 
+    def test_a_rank_that_joined_and_died_is_missing(self):
+        run = self.rank(0, 3, "--wait", "10", "--", "true")
+        other = self.rank(1, 3, "--", "true")
+        run.await_output("waiting: rank 2 has not joined yet", "err")
+        other.process.kill()
+        self.assert_last_line(run, "ranks 1 and 2 have not joined within 10 s; every rank must be started with the same "
+                                   "command, and share the directory of --rendezvous")
+        other.end()
+
+    def test_a_second_run_in_one_directory_is_refused(self):
+        first = self.rank(0, 2, "--worker", "1", "--", "echo", "first")
+        path = os.path.join(self.shared, "tfcluster-ranks")
+        harness.wait_until(lambda: os.path.exists(path), "the file of rank 0")
+        self.assert_refused(self.rank(0, 2, "--worker", "1", "--", "echo", "second").end(),
+                            f'rendezvous: another run has "{path}" in use; set --rendezvous to a directory of this run\'s own')
+        self.assertEqual(self.statuses([first, self.rank(1, 2, "--worker", "1", "--", "echo", "first")]), [0, 0])
+        self.assertEqual(first.lines(), ["[worker/0] first"])
+
+    def test_ranks_that_disagree_on_their_number(self):
+        runs = [self.rank(rank, 2 + rank, "--worker", "2", "--", "true") for rank in range(2)]
+        self.assertEqual(self.statuses(runs), [125, 125])
+        self.assertIn("tfc_run: rank 1 was started with another command than rank 0; start all ranks with the same one",
+                      runs[0].errors())
+
     def test_ranks_that_disagree_on_the_job(self):
         runs = [self.rank(rank, 2, "--worker", str(1 + rank), "--", "true") for rank in range(2)]
         self.assertEqual(self.statuses(runs), [125, 125])
@@ -301,6 +339,10 @@ class BadInputTest(AllocationTest):
                 ("--rank one: must be a whole number", ["--rank", "one"], {}),
                 ("--wait 0: must be a number of seconds above 0", ["--wait", "0"], {}),
                 ("--slots: \"0\" is not a whole number of at least 1", ["--slots", "0"], step),
+                ("--size is 20000, but at most 16384 ranks can work together", ["--rank", "0", "--size", "20000"], {}),
+                ("TFC_KEY_DATA is empty; set it to the text of a key file", [], {**step, "TFC_KEY_DATA": ""}),
+                ("TFC_KEY_DATA:1: not a key; a line of a key file, which \"tfc_run keygen\" makes, has the form "
+                 "\"tfcluster-key 1 ROLE ID KEY\"", [], {**step, "TFC_KEY_DATA": "secret"}),
                 (f'rendezvous "{self.dir}/nowhere" is neither HOST:PORT nor a directory that can be used: No such file or '
                  "directory", ["--rendezvous", f"{self.dir}/nowhere"], step),
                 (f'rendezvous "{open_file}" is neither HOST:PORT nor a directory', ["--rendezvous", open_file], step),

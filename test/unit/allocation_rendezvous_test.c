@@ -51,12 +51,14 @@ static void what_is_written_is_read(void **state)
 		struct tfc__rendezvous read;
 		tfc_error error = TFC_ERROR_INIT;
 		struct stat stat_;
-		assert_int_equal(tfc__rendezvous_write(path, &cases[i], &error), TFC_OK);
+		int lock = -1;
+		assert_int_equal(tfc__rendezvous_write(path, &cases[i], &error, &lock), TFC_OK);
 		assert_int_equal(stat(path, &stat_), 0);
 		assert_int_equal(stat_.st_mode & 07777, 0600);
 		assert_int_equal(tfc__rendezvous_read(path, &error, &read), TFC_OK);
 		assert_string_equal(read.address, cases[i].address);
 		assert_string_equal(read.key, cases[i].key);
+		assert_int_equal(close(lock), 0); /* the next one may replace it */
 	}
 }
 
@@ -110,11 +112,61 @@ static void a_file_of_a_later_run_is_not_removed(void **state)
 {
 	static const struct tfc__rendezvous later = {"10.0.0.2:2", ""};
 	struct tfc__rendezvous read;
-	assert_int_equal(tfc__rendezvous_write(path, &later, NULL), TFC_OK);
+	int lock = -1;
+	assert_int_equal(tfc__rendezvous_write(path, &later, NULL, &lock), TFC_OK);
+	assert_int_equal(close(lock), 0);
 	tfc__rendezvous_remove(path, "10.0.0.1:1");
 	assert_int_equal(tfc__rendezvous_read(path, NULL, &read), TFC_OK);
 	tfc__rendezvous_remove(path, "10.0.0.2:2");
 	assert_int_equal(tfc__rendezvous_read(path, NULL, &read), TFC_ENOENT);
+}
+
+static void the_file_of_a_run_that_lives_is_not_replaced(void **state)
+{
+	static const struct tfc__rendezvous first = {"10.0.0.1:1", KEY},
+					    second = {"10.0.0.2:2", KEY};
+	struct tfc__rendezvous read;
+	tfc_error error = TFC_ERROR_INIT;
+	int lock = -1, none = -1;
+	assert_int_equal(tfc__rendezvous_write(path, &first, &error, &lock), TFC_OK);
+	assert_int_equal(tfc__rendezvous_write(path, &second, &error, &none), TFC_EBUSY);
+	assert_non_null(strstr(error.text, "another run has"));
+	assert_int_equal(none, -1);
+	assert_int_equal(tfc__rendezvous_read(path, NULL, &read), TFC_OK);
+	assert_string_equal(read.address, first.address);
+	assert_int_equal(close(lock), 0);
+	assert_int_equal(tfc__rendezvous_write(path, &second, &error, &lock), TFC_OK);
+	assert_int_equal(tfc__rendezvous_read(path, NULL, &read), TFC_OK);
+	assert_string_equal(read.address, second.address);
+	assert_int_equal(close(lock), 0);
+}
+
+/* Whatever it is, unless it is a directory. */
+static void what_is_no_file_of_a_run_is_replaced(void **state)
+{
+	static const struct tfc__rendezvous own = {"10.0.0.1:1", KEY};
+	struct tfc__rendezvous read;
+	tfc_error error = TFC_ERROR_INIT;
+	int lock = -1;
+	for (int i = 0; i < 4; i++) {
+		unlink(path);
+		if (i == 0)
+			write_text("garbage", 0644);
+		else if (i == 1)
+			assert_int_equal(symlink("/dev/null", path), 0);
+		else if (i == 2)
+			assert_int_equal(symlink("nowhere", path), 0);
+		else
+			assert_int_equal(mkfifo(path, 0600), 0);
+		assert_int_equal(tfc__rendezvous_write(path, &own, &error, &lock), TFC_OK);
+		assert_int_equal(close(lock), 0);
+		assert_int_equal(tfc__rendezvous_read(path, &error, &read), TFC_OK);
+	}
+	unlink(path);
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_true(tfc__rendezvous_write(path, &own, &error, &lock) < 0);
+	assert_non_null(strstr(error.text, "cannot write"));
+	assert_int_equal(rmdir(path), 0);
 }
 
 static void addresses_are_told_from_directories(void **state)
@@ -169,6 +221,10 @@ int main(void)
 						remove_dir),
 		cmocka_unit_test_setup_teardown(damaged_files_are_refused, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(a_file_of_a_later_run_is_not_removed, make_dir,
+						remove_dir),
+		cmocka_unit_test_setup_teardown(the_file_of_a_run_that_lives_is_not_replaced,
+						make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(what_is_no_file_of_a_run_is_replaced, make_dir,
 						remove_dir),
 		cmocka_unit_test(addresses_are_told_from_directories),
 		cmocka_unit_test(the_loopback_is_reached_from_itself),
