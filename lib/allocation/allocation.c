@@ -137,6 +137,14 @@ static bool allocation_check_agreement(tfc_allocation *allocation)
 	return false;
 }
 
+/* The end of the connection to rank 0 shows each of both at once that the other one has died. */
+static void allocation_keep_connection(tfc_allocation *allocation)
+{
+	struct tfc__node_peer *peer = tfc__peers_find(allocation->node->peers, "rank-0");
+	if (peer)
+		tfc__node_peer_keep(peer, true);
+}
+
 static void allocation_become_ready(tfc_allocation *allocation)
 {
 	tfc_error error;
@@ -146,6 +154,8 @@ static void allocation_become_ready(tfc_allocation *allocation)
 	}
 	allocation->state = ALLOCATION_READY;
 	tfc__timer_cancel(&allocation->timer);
+	if (allocation->info.rank)
+		allocation_keep_connection(allocation);
 	for (uint32_t i = 0; i < allocation->info.rank_count; i++)
 		allocation->ranks[i].is_unreported = false;
 	allocation_report(allocation, TFC_ALLOCATION_READY, 0, 0, 0, "");

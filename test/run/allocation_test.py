@@ -248,11 +248,11 @@ class JoinTest(AllocationTest):
         self.assertEqual(self.statuses(runs), [0, 0])
 
     def test_a_rank_that_joined_and_died_is_missing(self):
-        run = self.rank(0, 3, "--wait", "10", "--", "true")
+        run = self.rank(0, 3, "--wait", "5", "--", "true")
         other = self.rank(1, 3, "--", "true")
         run.await_output("waiting: rank 2 has not joined yet", "err")
         other.process.kill()
-        self.assert_last_line(run, "ranks 1 and 2 have not joined within 10 s; every rank must be started with the same "
+        self.assert_last_line(run, "ranks 1 and 2 have not joined within 5 s; every rank must be started with the same "
                                    "command, and share the directory of --rendezvous")
         other.end()
 
