@@ -73,6 +73,31 @@ static const char *grant_gpus(const struct tfc__engine_place *place, const char 
 	return place->engine == TFC_ENGINE_SLURM || place->ranks_here > 1 ? "none" : "auto";
 }
 
+char *tfc__grant_gpu_list(const char *visible)
+{
+	char *list = strdup(visible), *to = list;
+	for (const char *at = visible; list;) {
+		at += strspn(at, " \t");
+		size_t len = strcspn(at, ",");
+		const char *next = at[len] ? at + len + 1 : NULL;
+		while (len && strchr(" \t", at[len - 1]))
+			len--;
+		if (!len || *at == '-')
+			break;
+		if (to > list)
+			*to++ = ',';
+		to = mempcpy(to, at, len);
+		if (!(at = next))
+			break;
+	}
+	if (to == list) {
+		free(list);
+		return strdup("none");
+	}
+	*to = '\0';
+	return list;
+}
+
 struct tfc__grant tfc__grant_compute(const struct tfc__engine_place *place, const char *const *env,
 				     const struct tfc__grant_limits *limits)
 {

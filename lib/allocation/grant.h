@@ -27,4 +27,8 @@ struct tfc__grant tfc__grant_compute(const struct tfc__engine_place *place, cons
  * `cgroup_file` is "/proc/self/cgroup". What cannot be read is no limit. */
 struct tfc__grant_limits tfc__grant_read(const char *cgroup_file, const char *cgroup_root);
 
+/* A value of CUDA_VISIBLE_DEVICES as a node's list of GPUs: without blanks, up to the first entry
+ * that names none, as CUDA reads it. The caller frees it; NULL: out of memory. */
+char *tfc__grant_gpu_list(const char *visible);
+
 #endif

@@ -54,7 +54,8 @@ struct tfc_allocation {
 	int lock;                  /* rank 0: of the file; or -1 */
 	char command[17];          /* the hash of the agreement and of rank_count */
 	char node_name[24], text[768];
-	char *gpus; /* of the grant */
+	char *gpus;            /* of the grant */
+	bool has_granted_gpus; /* and the node uses them */
 
 	tfc_node *node;             /* NULL: rank 0 is not known yet */
 	struct tfc__observer watch; /* of its members */

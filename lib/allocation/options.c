@@ -70,8 +70,9 @@ static int allocation_read_node(tfc_allocation *allocation, const tfc_allocation
 	if (json_lacks(node, "memory") && grant->memory_bytes)
 		failed |= json_object_set_new(node, "memory",
 					      json_integer((json_int_t)grant->memory_bytes));
-	if (json_lacks(node, "gpus"))
-		failed |= json_object_set_new(node, "gpus", json_string(grant->gpus));
+	allocation->has_granted_gpus = json_lacks(node, "gpus");
+	if (allocation->has_granted_gpus)
+		failed |= json_object_set_new(node, "gpus", json_string(allocation->gpus));
 	return failed ? tfc__fail_nomem(error, "allocation") : TFC_OK;
 }
 
@@ -152,7 +153,7 @@ int tfc__allocation_init(tfc_allocation *allocation, const tfc_allocation_option
 		if (!tfc__engine_hides(*at))
 			tfc__strv_add(&allocation->env, *at);
 	allocation->ranks = calloc(allocation->place.rank_count, sizeof(*allocation->ranks));
-	allocation->gpus = strdup(allocation->grant.gpus);
+	allocation->gpus = tfc__grant_gpu_list(allocation->grant.gpus);
 	allocation->host = options->host ? strdup(options->host) : NULL;
 	if (allocation->env.is_failed || !allocation->ranks || !allocation->gpus ||
 	    (options->host && !allocation->host))

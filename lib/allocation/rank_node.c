@@ -129,6 +129,9 @@ static int allocation_open_node(tfc_allocation *allocation, tfc_error *error)
 	json_decref(node);
 	if (fd >= 0)
 		close(fd);
+	if (code == TFC_EINVAL && allocation->has_granted_gpus &&
+	    strncmp(error->text, "gpus: ", 6) == 0)
+		return tfc__fail_prefix(error, code, "CUDA_VISIBLE_DEVICES: ");
 	if (code < 0)
 		return code;
 	tfc__handle_closed(&allocation->node->handle); /* the allocation closes it */
@@ -144,18 +147,11 @@ static int allocation_open_node(tfc_allocation *allocation, tfc_error *error)
 
 static int allocation_make_key(tfc_allocation *allocation, tfc_error *error)
 {
-	char suffix[17], *path = NULL;
-	size_t len;
-	if (tfc__random_hex(suffix) < 0)
-		return tfc__fail_errno(error, "allocation", errno, "cannot read random bytes");
-	if (asprintf(&path, "%s.key-%s", allocation->rendezvous, suffix) < 0)
-		return tfc__fail_nomem(error, "allocation");
-	int code = tfc__keyring_generate(path, TFC__KEY_NODE, error);
-	if (code == TFC_OK)
-		code = tfc__secret_read(path, sizeof(allocation->at.key) - 1, error,
-					&allocation->key, &len);
-	unlink(path);
-	free(path);
+	char line[TFC__KEY_LINE_SIZE] = "";
+	int code = tfc__key_make_line(TFC__KEY_NODE, error, line);
+	if (code == TFC_OK && !(allocation->key = strdup(line)))
+		code = tfc__fail_nomem(error, "allocation");
+	sodium_memzero(line, sizeof(line));
 	return code;
 }
 
@@ -177,7 +173,7 @@ int tfc__allocation_open_first(tfc_allocation *allocation, tfc_error *error)
 	int code = TFC_OK;
 	if (!allocation->key && allocation->rendezvous &&
 	    (code = allocation_make_key(allocation, error)) < 0)
-		return tfc__fail_prefix(error, code, "rendezvous: ");
+		return code;
 	code = allocation_open_node(allocation, error);
 	if (code == TFC_OK && allocation->rendezvous &&
 	    (code = allocation_publish(allocation, error)) < 0)
@@ -208,8 +204,11 @@ int tfc__allocation_find_first(tfc_allocation *allocation, tfc_error *error)
 		if (!allocation->has_given_key) {
 			free(allocation->key);
 			allocation->key = *now.key ? strdup(now.key) : NULL;
-			if (*now.key && !allocation->key)
-				code = tfc__fail_nomem(error, "allocation");
+			if (*now.key)
+				code = allocation->key
+					       ? tfc__keyring_check(allocation->key,
+								    allocation->rendezvous, error)
+					       : tfc__fail_nomem(error, "allocation");
 		}
 		sodium_memzero(&now, sizeof(now));
 	}

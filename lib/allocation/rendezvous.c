@@ -77,26 +77,39 @@ static int rendezvous_place(const char *temp, const char *path, tfc_error *error
 	return code;
 }
 
+/* Writes the file under a temporary name, and locks it. */
+static int rendezvous_write_temp(const char *temp, const char *path, const char *text, size_t len,
+				 tfc_error *error, int *ret_fd)
+{
+	int fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd >= 0)
+		rendezvous_lock(fd);
+	if (fd < 0 || fchmod(fd, 0600) < 0 || tfc__write_all(fd, text, len) < 0 || fsync(fd) < 0) {
+		int code = tfc__fail_errno(error, "allocation", errno, "cannot write \"%s\"", path);
+		if (fd >= 0)
+			close(fd);
+		return code;
+	}
+	*ret_fd = fd;
+	return TFC_OK;
+}
+
 /* The file appears complete: it gets its name after it was written and locked. */
 int tfc__rendezvous_write(const char *path, const struct tfc__rendezvous *rendezvous,
 			  tfc_error *error, int *ret_lock)
 {
 	char text[FILE_MAX], suffix[17], *temp = NULL;
 	bool has_key = rendezvous->key[0];
+	int fd = -1;
 	int len = snprintf(text, sizeof(text), "%s%s%s\n%s%s%s", HEAD, ADDRESS, rendezvous->address,
 			   has_key ? KEY : "", rendezvous->key, has_key ? "\n" : "");
 	if (tfc__random_hex(suffix) < 0)
 		return tfc__fail_errno(error, "allocation", errno, "cannot read random bytes");
 	if (asprintf(&temp, "%s.%s", path, suffix) < 0)
 		return tfc__fail_nomem(error, "allocation");
-	int code = tfc__secret_write(temp, text, (size_t)len, error);
-	int fd = code == TFC_OK ? open(temp, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
-	if (code == TFC_OK && fd < 0)
-		code = tfc__fail_errno(error, "allocation", errno, "cannot open \"%s\"", temp);
-	if (code == TFC_OK) {
-		rendezvous_lock(fd);
+	int code = rendezvous_write_temp(temp, path, text, (size_t)len, error, &fd);
+	if (code == TFC_OK)
 		code = rendezvous_place(temp, path, error);
-	}
 	if (code == TFC_OK) {
 		*ret_lock = fd;
 	} else {
@@ -144,7 +157,8 @@ int tfc__rendezvous_read(const char *path, tfc_error *error, struct tfc__rendezv
 		*ret = read;
 	else
 		code = tfc__fail(error, TFC_EPARSE, "allocation", 0,
-				 "\"%s\" is not a rendezvous file of this version", path);
+				 "\"%s\" is not a rendezvous file of this version; remove it",
+				 path);
 	sodium_memzero(&read, sizeof(read));
 	tfc__secret_free(text, len);
 	return code;

@@ -271,21 +271,29 @@ void tfc__key_id_text(const struct tfc__key *key, char ret_text[2 * TFC__KEY_ID_
 
 /* ---- generating a key */
 
-int tfc__keyring_generate(const char *path, enum tfc__key_role role, tfc_error *error)
+int tfc__key_make_line(enum tfc__key_role role, tfc_error *error, char ret_line[TFC__KEY_LINE_SIZE])
 {
 	uint8_t secret[TFC__KEY_SIZE], id[TFC__KEY_ID_SIZE];
-	char id_hex[2 * TFC__KEY_ID_SIZE + 1], hex[2 * TFC__KEY_SIZE + 1], line[160];
+	char id_hex[2 * TFC__KEY_ID_SIZE + 1], hex[2 * TFC__KEY_SIZE + 1];
 	if (sodium_init() < 0)
 		return tfc__fail(error, TFC_ESYS, "wire", 0, "cannot initialize libsodium");
 	randombytes_buf(secret, sizeof(secret));
 	hash_key_id(role, secret, id);
 	sodium_bin2hex(id_hex, sizeof(id_hex), id, sizeof(id));
 	sodium_bin2hex(hex, sizeof(hex), secret, sizeof(secret));
-	int len = snprintf(line, sizeof(line), "tfcluster-key 1 %s %s %s\n",
-			   tfc__key_role_name(role), id_hex, hex);
-	int code = tfc__secret_write(path, line, (size_t)len, error);
+	snprintf(ret_line, TFC__KEY_LINE_SIZE, "tfcluster-key 1 %s %s %s\n",
+		 tfc__key_role_name(role), id_hex, hex);
 	sodium_memzero(secret, sizeof(secret));
 	sodium_memzero(hex, sizeof(hex));
+	return TFC_OK;
+}
+
+int tfc__keyring_generate(const char *path, enum tfc__key_role role, tfc_error *error)
+{
+	char line[TFC__KEY_LINE_SIZE];
+	int code = tfc__key_make_line(role, error, line);
+	if (code == TFC_OK)
+		code = tfc__secret_write(path, line, strlen(line), error);
 	sodium_memzero(line, sizeof(line));
 	return code;
 }

@@ -62,6 +62,10 @@ const struct tfc__key *tfc__keyring_first(const struct tfc__keyring *ring, enum 
 const struct tfc__key *tfc__keyring_find(const struct tfc__keyring *ring,
 					 const uint8_t id[TFC__KEY_ID_SIZE]);
 
+/* Makes a new key: a line of a key file, with its end. Erase it. */
+#define TFC__KEY_LINE_SIZE 160
+int tfc__key_make_line(enum tfc__key_role role, tfc_error *error,
+		       char ret_line[TFC__KEY_LINE_SIZE]);
 /* Writes a new key to a new file, mode 0600, synced. TFC_EEXIST if the file exists. */
 int tfc__keyring_generate(const char *path, enum tfc__key_role role, tfc_error *error);
 

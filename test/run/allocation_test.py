@@ -21,10 +21,10 @@ class AllocationTest(harness.RunTest):
         self.shared = os.path.join(self.dir, "shared")
         os.mkdir(self.shared)
 
-    def rank(self, rank, size, *args, rendezvous=None, env=(), where=()):
+    def rank(self, rank, size, *args, rendezvous=None, env=(), where=(), **popen):
         where = where or ("--rank", str(rank), "--size", str(size), "--rendezvous", rendezvous or self.shared)
         run = harness.Run(["allocation", *where, "--ports", self.ports, "--framework", "none", *args],
-                          dict(self.env, **dict(env)), self.dir)
+                          dict(self.env, **dict(env)), self.dir, **popen)
         self.runs.append(run)
         return run
 
@@ -261,7 +261,8 @@ class JoinTest(AllocationTest):
         path = os.path.join(self.shared, "tfcluster-ranks")
         harness.wait_until(lambda: os.path.exists(path), "the file of rank 0")
         self.assert_refused(self.rank(0, 2, "--worker", "1", "--", "echo", "second").end(),
-                            f'rendezvous: another run has "{path}" in use; set --rendezvous to a directory of this run\'s own')
+                            f'rendezvous: another run has "{path}" in use; set --rendezvous to a directory of this '
+                            "run's own")
         self.assertEqual(self.statuses([first, self.rank(1, 2, "--worker", "1", "--", "echo", "first")]), [0, 0])
         self.assertEqual(first.lines(), ["[worker/0] first"])
 
@@ -343,6 +344,8 @@ class BadInputTest(AllocationTest):
                 ("TFC_KEY_DATA is empty; set it to the text of a key file", [], {**step, "TFC_KEY_DATA": ""}),
                 ("TFC_KEY_DATA:1: not a key; a line of a key file, which \"tfc_run keygen\" makes, has the form "
                  "\"tfcluster-key 1 ROLE ID KEY\"", [], {**step, "TFC_KEY_DATA": "secret"}),
+                ("CUDA_VISIBLE_DEVICES: gpus: \"all\" is not a GPU; write auto, none, or a list such as 0,1 or "
+                 "GPU-8932f937-d72c-...", [], {**step, "CUDA_VISIBLE_DEVICES": "all"}),
                 (f'rendezvous "{self.dir}/nowhere" is neither HOST:PORT nor a directory that can be used: No such file or '
                  "directory", ["--rendezvous", f"{self.dir}/nowhere"], step),
                 (f'rendezvous "{open_file}" is neither HOST:PORT nor a directory', ["--rendezvous", open_file], step),
@@ -350,6 +353,25 @@ class BadInputTest(AllocationTest):
             with self.subTest(sentence):
                 self.write("shared/tfcluster-slurm-0", "")
                 self.refuse(sentence, *args, env=env)
+
+    def test_a_directory_that_cannot_be_used(self):
+        path = os.path.join(self.shared, "tfcluster-ranks")
+        user = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+        os.chmod(self.dir, 0o755)
+        os.chmod(self.tmp, 0o777)
+        for mode, rank, what in ((0o555, 0, "write"), (0, 0, "write"), (0, 1, "read")):
+            with self.subTest(what, mode=mode):
+                os.chmod(self.shared, mode)
+                run = self.rank(rank, 2, "--", "true", **user).end()
+                who = "rank 1" if rank else "rendezvous"
+                self.assert_refused(run, f'{who}: cannot {what} "{path}": Permission denied')
+        os.chmod(self.shared, 0o700)
+        self.assertEqual(os.listdir(self.shared), [])
+
+    def test_a_file_with_a_damaged_key_is_refused(self):
+        path = self.write("shared/tfcluster-ranks", "tfcluster-rendezvous 1\naddress 127.0.0.1:1\n"
+                          "key tfcluster-key 1 node 00 00\n", 0o600)
+        self.assert_refused(self.rank(1, 2, "--", "true").end(), f"rank 1: {path}:1: key id is not 16 hexadecimal digits")
 
     def test_a_file_that_others_can_read_is_refused(self):
         path = self.write("shared/tfcluster-ranks", "tfcluster-rendezvous 1\naddress 127.0.0.1:1\n")

@@ -152,6 +152,33 @@ static void each_grant_is_the_lowest_limit(void **state)
 	}
 }
 
+static void gpus_are_listed_as_cuda_reads_them(void **state)
+{
+	static const char *const cases[][2] = {
+		{"auto", "auto"},
+		{"none", "none"},
+		{"0", "0"},
+		{"0,1", "0,1"},
+		{" 0, 1\t", "0,1"},
+		{"2,-1,3", "2"},
+		{"-1", "none"},
+		{"-1,0", "none"},
+		{"0,", "0"},
+		{",0", "none"},
+		{"", "none"},
+		{" ", "none"},
+		{"0,,1", "0"},
+		{"all", "all"},
+		{"GPU-8932f937, GPU-12", "GPU-8932f937,GPU-12"},
+		{"MIG-GPU-89/1/0", "MIG-GPU-89/1/0"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *list = tfc__grant_gpu_list(cases[i][0]);
+		assert_string_equal(list, cases[i][1]);
+		free(list);
+	}
+}
+
 /* ---- what the kernel says, in a directory of the test's own */
 
 static char dir[LEAKS_PATH];
@@ -232,6 +259,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_grant_is_the_lowest_limit),
+		cmocka_unit_test(gpus_are_listed_as_cuda_reads_them),
 		cmocka_unit_test_setup_teardown(the_lowest_limit_of_a_group_and_those_above_counts,
 						make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(groups_of_version_1_are_read, make_dir, remove_dir),
