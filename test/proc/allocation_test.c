@@ -21,7 +21,9 @@
 struct member {
 	tfc_allocation *allocation;
 	uint32_t closes_on; /* the kind of event in which it is closed; 0: none */
-	uint32_t last;      /* the kind of the last event */
+	uint32_t ends_on;   /* the kind of event in which it is ended; 0: none */
+	bool closes_when_left;
+	uint32_t last; /* the kind of the last event */
 	bool is_ready, has_left;
 	uint32_t lost;
 	uint32_t exit_status;
@@ -50,6 +52,23 @@ static int end(void **state)
 	return tfc_ctx_close(ctx) < 0 ? -1 : rmdir(dir);
 }
 
+static void on_left(void *user)
+{
+	struct member *rank = user;
+	rank->has_left = true;
+	if (rank->closes_when_left) {
+		tfc_allocation_close(rank->allocation);
+		rank->allocation = NULL;
+	}
+}
+
+static void end_rank(struct member *rank, uint32_t status, const char *text)
+{
+	assert_int_equal(tfc_allocation_end(rank->allocation, status, text, on_left, rank), TFC_OK);
+	assert_int_equal(tfc_allocation_end(rank->allocation, status, text, on_left, rank),
+			 TFC_ESTATE);
+}
+
 static void on_event(void *user, const tfc_allocation_event *event)
 {
 	struct member *rank = user;
@@ -60,16 +79,12 @@ static void on_event(void *user, const tfc_allocation_event *event)
 	rank->exit_status = event->exit_status;
 	rank->code = event->code;
 	snprintf(rank->text, sizeof(rank->text), "%s", event->text);
+	if (event->kind == rank->ends_on)
+		end_rank(rank, 4, NULL);
 	if (event->kind == rank->closes_on) {
 		tfc_allocation_close(rank->allocation);
 		rank->allocation = NULL;
 	}
-}
-
-static void on_left(void *user)
-{
-	struct member *rank = user;
-	rank->has_left = true;
 }
 
 static tfc_allocation_options options_of(uint32_t rank)
@@ -202,6 +217,64 @@ static void it_may_be_closed_in_each_event(void **state)
 	}
 }
 
+static void it_may_be_ended_in_an_event_and_closed_when_it_has_left(void **state)
+{
+	ranks[0].ends_on = TFC_ALLOCATION_READY;
+	ranks[1].ends_on = TFC_ALLOCATION_ENDED;
+	ranks[0].closes_when_left = ranks[1].closes_when_left = true;
+	for (uint32_t rank = 0; rank < 2; rank++) {
+		tfc_allocation_options options = options_of(rank);
+		open_rank(rank, &options);
+	}
+	await(&ranks[0].has_left);
+	await(&ranks[1].has_left);
+	assert_int_equal(ranks[1].exit_status, 4);
+	assert_null(ranks[0].allocation);
+	assert_null(ranks[1].allocation);
+}
+
+static void it_may_be_ended_before_it_is_ready(void **state)
+{
+	for (uint32_t rank = 2; rank-- > 0;) {
+		tfc_allocation_options options = options_of(rank);
+		open_rank(rank, &options);
+		end_rank(&ranks[rank], 1, "no more");
+		await(&ranks[rank].has_left);
+		assert_int_equal(ranks[rank].last, 0);
+		tfc_allocation_close(ranks[rank].allocation);
+		ranks[rank].allocation = NULL;
+	}
+}
+
+static void it_may_be_closed_while_it_leaves(void **state)
+{
+	open_both();
+	end_rank(&ranks[0], 0, NULL);
+	tfc_allocation_close(ranks[0].allocation);
+	ranks[0].allocation = NULL;
+	await_last(1, TFC_ALLOCATION_FAILED);
+	end_rank(&ranks[1], 0, NULL);
+	tfc_ctx_free(ctx);
+	ranks[1].allocation = NULL;
+	assert_false(ranks[1].has_left);
+	assert_int_equal(tfc_ctx_new(NULL, NULL, &ctx), TFC_OK);
+}
+
+/* The label has up to 200 bytes of it, and no part of a character. */
+static void the_text_of_the_end_is_plain_text(void **state)
+{
+	char text[400] = "one\ntwo \xff", all[400] = "one two ?";
+	for (size_t i = strlen(text); i + 3 < sizeof(text); i += 2)
+		memcpy(text + i, "\u00e9", 3);
+	for (size_t i = strlen(all); i + 2 <= 200; i += 2)
+		memcpy(all + i, "\u00e9", 3);
+	open_both();
+	end_rank(&ranks[0], 9, text);
+	await_last(1, TFC_ALLOCATION_ENDED);
+	assert_int_equal(ranks[1].exit_status, 9);
+	assert_string_equal(ranks[1].text, all);
+}
+
 static void the_context_closes_what_is_open(void **state)
 {
 	open_both();
@@ -250,6 +323,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(too_few_ranks_are_a_failure, begin, end),
 		cmocka_unit_test_setup_teardown(without_rank_0_the_others_fail, begin, end),
 		cmocka_unit_test_setup_teardown(it_may_be_closed_in_each_event, begin, end),
+		cmocka_unit_test_setup_teardown(
+			it_may_be_ended_in_an_event_and_closed_when_it_has_left, begin, end),
+		cmocka_unit_test_setup_teardown(it_may_be_ended_before_it_is_ready, begin, end),
+		cmocka_unit_test_setup_teardown(it_may_be_closed_while_it_leaves, begin, end),
+		cmocka_unit_test_setup_teardown(the_text_of_the_end_is_plain_text, begin, end),
 		cmocka_unit_test_setup_teardown(the_context_closes_what_is_open, begin, end),
 		cmocka_unit_test_setup_teardown(bad_options_are_refused, begin, end),
 	};
