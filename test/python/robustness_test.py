@@ -284,6 +284,32 @@ class InterruptTest(unittest.TestCase):
         self.assertEqual(seen, [str(number) for number in range(1, lines + 1)])
 
 
+    def test_a_wait_that_a_signal_handler_ends_leaves_the_descriptor_to_the_next(self) -> None:
+        class Interrupt(Exception):
+            pass
+
+        def on_alarm(number: int, frame: object) -> None:
+            if armed:
+                raise Interrupt
+
+        interrupts, armed = 0, False
+        self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, on_alarm))
+        self.addCleanup(signal.setitimer, signal.ITIMER_REAL, 0)
+        with tfc.local() as client:
+            context = client._context
+            for at in range(4000):
+                signal.setitimer(signal.ITIMER_REAL, 20e-6 + at % 50 * 20e-6)
+                try:
+                    armed = True
+                    context.wait(lambda: False, 0.0005)
+                    armed = False
+                except Interrupt:
+                    interrupts += 1
+                armed = False
+                self.assertIsNone(context._poller)
+        self.assertGreater(interrupts, 1000)
+
+
 class ForkTest(unittest.TestCase):
     def test_a_forked_child_that_exits_leaves_bundle_and_job(self) -> None:
         script = ("import os, sys\nimport tfcluster as tfc\n"

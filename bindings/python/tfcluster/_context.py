@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import asyncio
 
 POLL_MAX_S = 3600.0  # of one poll; longer ones are several
+LOOK_AGAIN_S = 1.0  # while another thread polls: an exception in it may have lost its notice
 _LOG_LEVELS = {_abi.LogLevel.DEBUG: 10, _abi.LogLevel.INFO: 20, _abi.LogLevel.WARNING: 30, _abi.LogLevel.ERROR: 40}
 _RAISING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)  # whose handlers often raise an exception
 
@@ -124,7 +125,7 @@ class Context:
         self.library = _library.load()
         self.condition = threading.Condition(threading.RLock())
         self.on_dispatch: list[Callable[[], None]] = []
-        self._is_polled = False
+        self._poller: int | None = None  # the thread that polls the descriptor
         self._is_dispatching = False
         self._is_closing = False
         self._loops: list[asyncio.AbstractEventLoop] = []
@@ -195,40 +196,48 @@ class Context:
     def wait(self, is_done: Callable[[], bool], timeout: float | None = None) -> bool:
         """Dispatches until is_done() or for `timeout` seconds; returns is_done()."""
         deadline = None if timeout is None else time.monotonic() + timeout
+        me = threading.get_ident()
         while True:
             left = POLL_MAX_S if deadline is None else min(deadline - time.monotonic(), POLL_MAX_S)
-            with self.condition:  # what is awaited becomes true in a dispatch, which has the lock
-                if is_done():
-                    return True
-                if left <= 0:
-                    return False
-                if self._is_dispatching:
-                    raise RuntimeError("a function that the library calls must not wait")
-                if self.pointer is None:
-                    raise self._closed()
-                if self._is_polled:
-                    self.condition.wait(left)
-                    continue
-                self._is_polled = True
-            try:
+            try:  # a signal handler may raise an exception after every call
+                with self.condition:  # what is awaited becomes true in a dispatch, which has the lock
+                    if is_done():
+                        return True
+                    if left <= 0:
+                        return False
+                    if self._is_dispatching:
+                        raise RuntimeError("a function that the library calls must not wait")
+                    if self.pointer is None:
+                        raise self._closed()
+                    if self._poller not in (None, me):
+                        self.condition.wait(min(left, LOOK_AGAIN_S))
+                        continue
+                    self._poller = me
                 self._poll(left)
             finally:
-                with self.condition:
-                    self._is_polled = False
-                    self.condition.notify_all()
-                    if self.pointer is None:
-                        os.close(self._notice)
+                if self._poller == me:
+                    self._poller = None
+                    with self.condition:
+                        self.condition.notify_all()
+                        if self.pointer is None:
+                            self._close_notice()
             self.dispatch()
 
     def wake(self) -> None:
         """Lets the threads that wait look again whether it is over."""
-        if self._is_polled:
-            os.eventfd_write(self._notice, 1)
+        if self._poller is not None:
+            self.end_poll()
         self.condition.notify_all()
 
     def end_poll(self) -> None:
-        """For a signal handler: lets the thread that polls look again whether it is over."""
-        os.eventfd_write(self._notice, 1)
+        """Also for a signal handler: lets the thread that polls look again whether it is over."""
+        if self._notice >= 0:
+            os.eventfd_write(self._notice, 1)
+
+    def _close_notice(self) -> None:
+        notice, self._notice = self._notice, -1
+        if notice >= 0:
+            os.close(notice)
 
     @staticmethod
     def _closed() -> Error:
@@ -240,7 +249,8 @@ class Context:
         poll.register(self._notice, select.POLLIN)
         ready = poll.poll(max(1, int(timeout * 1000)))
         if any(fd == self._notice for fd, _ in ready):
-            os.eventfd_read(self._notice)
+            with suppress(BlockingIOError):  # the same thread polled in a signal handler
+                os.eventfd_read(self._notice)
 
     def attach(self) -> None:
         """Lets the asyncio loop that runs in this thread, if there is one, dispatch."""
@@ -313,8 +323,8 @@ class Context:
             on_dispatch, self.on_dispatch = self.on_dispatch, []
             self.library.tfc_ctx_free(pointer)
             forget(self._number)
-            if not self._is_polled:
-                os.close(self._notice)  # otherwise by the thread that polls it
+            if self._poller is None:
+                self._close_notice()  # otherwise by the thread that polls it
             self.wake()
         self._pass_log_on()
         for function in on_dispatch:
@@ -334,7 +344,7 @@ class Context:
         if self.pointer is not None:
             pointer, self.pointer = self.pointer, None
             self.library.tfc_ctx_abandon(pointer)
-            os.close(self._notice)
+            self._close_notice()
 
 
 def _abandon_all() -> None:
