@@ -111,10 +111,12 @@ static int allocation_read_key(tfc_allocation *allocation, const tfc_allocation_
 	enum { KEY_MAX = 64 << 10 };
 	size_t len;
 	if (options->key_file) {
-		int code = tfc__secret_read(options->key_file, KEY_MAX, error, &allocation->key,
-					    &len);
+		struct tfc__keyring *ring = NULL;
+		int code = tfc__keyring_load(options->key_file, error, &ring);
+		tfc__keyring_free(ring);
 		return code < 0 ? code
-				: tfc__keyring_check(allocation->key, options->key_file, error);
+				: tfc__secret_read(options->key_file, KEY_MAX, error,
+						   &allocation->key, &len);
 	}
 	if (!options->key_data)
 		return TFC_OK;

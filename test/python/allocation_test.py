@@ -152,6 +152,15 @@ class AllocationTest(unittest.TestCase):
                          CUDA_VISIBLE_DEVICES="0")
         self.assertIn("the tasks need 2 GPUs, and the ranks have 1; request more GPUs", done.stdout)
 
+    def test_an_interrupt_of_all_ranks_ends_the_job(self) -> None:
+        self.start(2, "wait", 2, slots=1)
+        self.await_up(2)
+        for process in self.ranks:
+            process.send_signal(signal.SIGINT)
+        ends = self.ends()
+        self.assertEqual([status for status, _, _ in ends], [-signal.SIGINT, -signal.SIGINT], ends)
+        self.assertNotIn("unreachable", ends[0][2])  # rank 1 has left, and did not die
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

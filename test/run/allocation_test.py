@@ -344,6 +344,8 @@ class BadInputTest(AllocationTest):
                 ("TFC_KEY_DATA is empty; set it to the text of a key file", [], {**step, "TFC_KEY_DATA": ""}),
                 ("TFC_KEY_DATA:1: not a key; a line of a key file, which \"tfc_run keygen\" makes, has the form "
                  "\"tfcluster-key 1 ROLE ID KEY\"", [], {**step, "TFC_KEY_DATA": "secret"}),
+                (f'key file "{self.dir}/none" does not exist; make one with "tfc_run keygen"', ["--key", f"{self.dir}/none"],
+                 step),
                 ("CUDA_VISIBLE_DEVICES: gpus: \"all\" is not a GPU; write auto, none, or a list such as 0,1 or "
                  "GPU-8932f937-d72c-...", [], {**step, "CUDA_VISIBLE_DEVICES": "all"}),
                 (f'rendezvous "{self.dir}/nowhere" is neither HOST:PORT nor a directory that can be used: No such file or '

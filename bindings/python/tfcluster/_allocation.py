@@ -220,12 +220,18 @@ class _Allocation(Client):
         return result
 
     def _serve(self) -> None:
-        self._await(lambda: False)
-        is_terminated = not self._is_over()
-        if is_terminated:
+        interrupt: KeyboardInterrupt | None = None
+        try:
+            self._await(lambda: False)
+        except KeyboardInterrupt as signalled:
+            interrupt = signalled
+        is_signalled = not self._is_over()
+        if is_signalled:
             self._context.wait(self._is_over, SHARED_SIGNAL_S)
         self._leave(0)
-        if is_terminated:
+        if interrupt is not None:
+            raise interrupt
+        if is_signalled:
             raise SystemExit(TERMINATED)
         if self._failure is not None:
             raise self._failure
