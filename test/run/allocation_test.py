@@ -75,15 +75,6 @@ class JobTest(AllocationTest):
         self.assertEqual(self.statuses(runs), [0, 0])
         self.assertIn("rank 0 of 2 in Slurm (slurm-17.3), with 1 CPU, 512 MiB, GPUs: 2,3", runs[0].err.decode())
 
-    def test_an_address_and_a_key_in_the_environment(self):
-        self.run_bare("keygen", os.path.join(self.dir, "key"))
-        with open(os.path.join(self.dir, "key"), encoding="ascii") as file:
-            key = file.read()
-        runs = self.ranks(2, "--worker", "2", "--slots", "1", "--", "sh", "-c", "env | grep -c TFC_KEY; true",
-                          rendezvous=f"127.0.0.1:{self.first_port + harness.PORTS_A_TEST - 1}", env={"TFC_KEY_DATA": key})
-        self.assertEqual(self.statuses(runs), [0, 0])
-        self.assertEqual(sorted(runs[0].lines()), ["[worker/0] 0", "[worker/1] 0"])
-
     def test_the_logs_are_kept_by_each_rank(self):
         runs = self.ranks(2, "--worker", "2", "--slots", "1", "--output-dir", "logs", "--", "sh", "-c",
                           "echo of $TFC_TASK_INDEX")
@@ -103,6 +94,19 @@ class JobTest(AllocationTest):
     def test_a_single_rank(self):
         run = self.rank(0, 1, "--", "echo", "alone").end()
         self.assertEqual((run.status, run.lines()), (0, ["[worker/0] alone"]))
+
+
+class AddressTest(AllocationTest):
+    listens = True  # rank 0; a connection of the past may still wait there for its time to be over
+
+    def test_an_address_and_a_key_in_the_environment(self):
+        self.run_bare("keygen", os.path.join(self.dir, "key"))
+        with open(os.path.join(self.dir, "key"), encoding="ascii") as file:
+            key = file.read()
+        runs = self.ranks(2, "--worker", "2", "--slots", "1", "--", "sh", "-c", "env | grep -c TFC_KEY; true",
+                          rendezvous=f"127.0.0.1:{self.first_port + harness.PORTS_A_TEST - 1}", env={"TFC_KEY_DATA": key})
+        self.assertEqual(self.statuses(runs), [0, 0])
+        self.assertEqual(sorted(runs[0].lines()), ["[worker/0] 0", "[worker/1] 0"])
 
 
 class EndTest(AllocationTest):
@@ -340,7 +344,6 @@ class BadInputTest(AllocationTest):
                 ("--rank one: must be a whole number", ["--rank", "one"], {}),
                 ("--wait 0: must be a number of seconds above 0", ["--wait", "0"], {}),
                 ("--slots: \"0\" is not a whole number of at least 1", ["--slots", "0"], step),
-                ("--size is 20000, but at most 16384 ranks can work together", ["--rank", "0", "--size", "20000"], {}),
                 ("TFC_KEY_DATA is empty; set it to the text of a key file", [], {**step, "TFC_KEY_DATA": ""}),
                 ("TFC_KEY_DATA:1: not a key; a line of a key file, which \"tfc_run keygen\" makes, has the form "
                  "\"tfcluster-key 1 ROLE ID KEY\"", [], {**step, "TFC_KEY_DATA": "secret"}),
