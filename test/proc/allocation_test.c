@@ -188,13 +188,16 @@ static void too_few_ranks_are_a_failure(void **state)
 	assert_string_equal(ranks[0].text, "rank 1 is lost, and 1 of at least 2 ranks are left");
 }
 
+/* They notice it by the end of their connection, before gossip does. */
 static void without_rank_0_the_others_fail(void **state)
 {
 	open_both();
+	uint64_t begin = tfc__now();
 	tfc_allocation_close(ranks[0].allocation);
 	ranks[0].allocation = NULL;
 	await_last(1, TFC_ALLOCATION_FAILED);
 	assert_string_equal(ranks[1].text, "rank 0 is lost");
+	assert_true(tfc__now() - begin < 2 * TFC__SECOND);
 }
 
 static void it_may_be_closed_in_each_event(void **state)
