@@ -318,6 +318,9 @@ int tfc_allocation_end(tfc_allocation *allocation, uint32_t exit_status, const c
 	if (allocation->node && allocation->info.rank == 0 &&
 	    (code = allocation_announce(allocation, exit_status, text, error)) < 0)
 		return code;
+	/* Nobody would stop the tasks of rank 0 before their leases are over. */
+	if (allocation->node && allocation->info.rank && allocation->ranks[0].state == RANK_GONE)
+		tfc__node_agents_expire(allocation->node->agents, "rank-0");
 	allocation->state = ALLOCATION_LEAVING;
 	allocation->ended = fn;
 	allocation->ended_user = user;

@@ -157,6 +157,17 @@ static struct session *session_new(struct tfc__agent_service *service,
 	return session;
 }
 
+void tfc__agent_service_expire(struct tfc__agent_service *service, const char *node)
+{
+	TFC__LIST_EACH (link, &service->sessions) {
+		struct session *session = tfc__container_of(link, struct session, link);
+		if (strcmp(session->name, node) != 0 || !session_is_alive(session))
+			continue;
+		session->deadline_ns = tfc__boot_time();
+		tfc__lease_expire(session->lease);
+	}
+}
+
 /* ---- requests */
 
 static void serve_stamp(struct tfc__agent_service *service, struct tfc__rpc_request *request)

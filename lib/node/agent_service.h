@@ -39,6 +39,10 @@ void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rp
  * with the job. */
 void tfc__agent_service_forget(struct tfc__agent_service *service, const msgpack_object *params);
 
+/* The maintainers on the node will not come back: their tasks are stopped, with the grace of a
+ * lease that is over. */
+void tfc__agent_service_expire(struct tfc__agent_service *service, const char *node);
+
 /* The number of jobs of other nodes' maintainers. */
 uint32_t tfc__agent_service_jobs(const struct tfc__agent_service *service);
 

@@ -107,6 +107,11 @@ void tfc__node_agents_forget(struct tfc__node_agents *agents, const msgpack_obje
 	tfc__agent_service_forget(agents->service, params);
 }
 
+void tfc__node_agents_expire(struct tfc__node_agents *agents, const char *node)
+{
+	tfc__agent_service_expire(agents->service, node);
+}
+
 bool tfc__node_agents_receive_will(void *user, const uint8_t *message)
 {
 	struct tfc__node_agents *agents = user;

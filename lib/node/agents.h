@@ -28,6 +28,9 @@ void tfc__node_agents_close(struct tfc__node_agents *agents);
 /* A tfc__agent_of_fn. */
 struct tfc__agent_handle tfc__node_agents_of(struct tfc__node_agents *agents, const char *node);
 
+/* As tfc__agent_service_expire. */
+void tfc__node_agents_expire(struct tfc__node_agents *agents, const char *node);
+
 /* As tfc__agent_service_forget. */
 void tfc__node_agents_forget(struct tfc__node_agents *agents, const msgpack_object *params);
 

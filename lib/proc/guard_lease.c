@@ -102,17 +102,28 @@ int tfc__lease_begin(tfc_ctx *ctx, uint32_t ms, uint64_t deadline_ns, tfc__lease
 	return code;
 }
 
+static void lease_set_deadline(struct tfc__lease *lease, uint64_t deadline_ns)
+{
+	struct tfc__guards *guards = tfc__ctx_slot(lease->ctx, TFC__SLOT_GUARDS);
+	lease->deadline_ns = deadline_ns;
+	if (guards->current)
+		lease_post(guards->current, lease); /* the next guard receives it when it starts */
+}
+
 int tfc__lease_renew(struct tfc__lease *lease, uint64_t deadline_ns)
 {
 	if (lease->is_over || !lease->ctx)
 		return TFC_ELOST;
-	if (deadline_ns <= lease->deadline_ns)
-		return TFC_OK;
-	lease->deadline_ns = deadline_ns;
-	struct tfc__guards *guards = tfc__ctx_slot(lease->ctx, TFC__SLOT_GUARDS);
-	if (guards->current)
-		lease_post(guards->current, lease); /* the next guard receives it when it starts */
+	if (deadline_ns > lease->deadline_ns)
+		lease_set_deadline(lease, deadline_ns);
 	return TFC_OK;
+}
+
+void tfc__lease_expire(struct tfc__lease *lease)
+{
+	uint64_t now = tfc__boot_time();
+	if (!lease->is_over && lease->ctx && now < lease->deadline_ns)
+		lease_set_deadline(lease, now);
 }
 
 uint64_t tfc__lease_id(const struct tfc__lease *lease)

@@ -84,6 +84,9 @@ int tfc__lease_begin(tfc_ctx *ctx, uint32_t ms, uint64_t deadline_ns, tfc__lease
  */
 int tfc__lease_renew(struct tfc__lease *lease, uint64_t deadline_ns);
 
+/* The lease is over now, as when its deadline has passed: fn is called. Allocates nothing. */
+void tfc__lease_expire(struct tfc__lease *lease);
+
 /*
  * Ends the handle: processes that still run under the lease have no deadline any more. NULL is a
  * no-op.

@@ -277,6 +277,31 @@ static void a_renewal_that_comes_too_late_has_no_effect(void **state)
 	proc_run_end(&run);
 }
 
+static void a_lease_may_expire_early(void **state)
+{
+	struct proc_run run;
+	struct proc_task deaf, mild;
+	int overs;
+	proc_run_begin(&run);
+	struct tfc__lease *lease = begin(&run, 600000, &overs);
+	assert_int_equal(start(run.ctx, &deaf, lease, true), 0);
+	assert_int_equal(start(run.ctx, &mild, lease, false), 0);
+	await_deaf(&run, &deaf);
+	proc_await_start(&run, &mild);
+	tfc__lease_expire(lease);
+	proc_await_end(&run, &mild);
+	proc_await_end(&run, &deaf);
+	assert_int_equal(mild.end.reason, TFC_EXIT_LOST);
+	assert_int_equal(deaf.end.reason, TFC_EXIT_LOST);
+	assert_int_equal(overs, 1);
+	tfc__lease_expire(lease); /* a no-op now, as is a renewal */
+	assert_int_equal(tfc__lease_renew(lease, tfc__boot_time() + 60 * TFC__SECOND), TFC_ELOST);
+	tfc__lease_end(lease);
+	proc_close(&deaf);
+	proc_close(&mild);
+	proc_run_end(&run);
+}
+
 /* A guard that is stopped: its shims know the deadline, and each renewal that it has had. */
 static void a_stopped_guard_cannot_keep_its_tasks(void **state)
 {
@@ -430,6 +455,7 @@ int main(void)
 		cmocka_unit_test(hundreds_of_tasks_hang_on_one_lease),
 		cmocka_unit_test(a_lease_outlives_the_guard),
 		cmocka_unit_test(without_a_guard_a_task_has_no_more_than_the_grace_of_its_lease),
+		cmocka_unit_test(a_lease_may_expire_early),
 		cmocka_unit_test(a_renewal_that_comes_too_late_has_no_effect),
 		cmocka_unit_test(a_stopped_guard_cannot_keep_its_tasks),
 		cmocka_unit_test(a_stop_keeps_its_deadline_when_the_lease_is_over),

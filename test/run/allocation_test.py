@@ -197,8 +197,10 @@ class EndTest(AllocationTest):
     def test_without_rank_0_all_end(self):
         runs = self.ranks(2, "--worker", "2", "--", "sh", "-c", WAITING)
         self.await_up(runs, 2)
+        begin = time.monotonic()
         runs[0].process.kill()
         self.assertEqual(self.statuses(runs), [-signal.SIGKILL, 125])
+        self.assertLess(time.monotonic() - begin, 6)  # the leases of its tasks would last longer
         self.assertIn("tfc_run: rank 1: rank 0 is lost", runs[1].errors())
 
     def test_a_rank_that_comes_back_joins_again(self):
