@@ -6,6 +6,7 @@ printed, not failed.
 """
 
 import argparse
+import os
 
 import allocation
 import calls
@@ -60,7 +61,7 @@ def main():
     lines = [*page.surroundings(options.rows), ""]
     for name in options.rows or ROWS:
         print(f"bench: {name}", flush=True)
-        ROWS[name](options.build, table, options.full).run()
+        ROWS[name](os.path.abspath(options.build), table, options.full).run()
     lines += table.lines()
     print("\n" + "\n".join(lines))
     if options.markdown:
