@@ -31,7 +31,7 @@ static int set_wait(void *target, const struct option *option, const char *value
 	char *end;
 	double seconds = strtod(value, &end);
 	if (*end || !(seconds >= 0.001 && seconds <= 1e6))
-		return bad_value(option, value, "must be a number of seconds above 0");
+		return bad_value(option, value, "must be seconds, from 0.001 to 1000000");
 	library->wait_ms = (uint32_t)(seconds * 1000);
 	return 0;
 }

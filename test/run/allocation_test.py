@@ -344,7 +344,8 @@ class BadInputTest(AllocationTest):
                 ("rank is 3, which must be below --size, 2", ["--rank", "3", "--size", "2"], {}),
                 ("--rank is set, but --size is missing", ["--rank", "0"], {}),
                 ("--rank one: must be a whole number", ["--rank", "one"], {}),
-                ("--wait 0: must be a number of seconds above 0", ["--wait", "0"], {}),
+                *((f"--wait {wait}: must be seconds, from 0.001 to 1000000", ["--wait", wait], {})
+                  for wait in ("0", "1e7", "x")),
                 ("--slots: \"0\" is not a whole number of at least 1", ["--slots", "0"], step),
                 ("TFC_KEY_DATA is empty; set it to the text of a key file", [], {**step, "TFC_KEY_DATA": ""}),
                 ("TFC_KEY_DATA:1: not a key; a line of a key file, which \"tfc_run keygen\" makes, has the form "
