@@ -10,7 +10,6 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "wire/keyring.h"
-#include "wire/secret_file.h"
 
 #define WAIT_MS 300000
 
@@ -108,16 +107,8 @@ static int allocation_read_rendezvous(tfc_allocation *allocation,
 static int allocation_read_key(tfc_allocation *allocation, const tfc_allocation_options *options,
 			       tfc_error *error)
 {
-	enum { KEY_MAX = 64 << 10 };
-	size_t len;
-	if (options->key_file) {
-		struct tfc__keyring *ring = NULL;
-		int code = tfc__keyring_load(options->key_file, error, &ring);
-		tfc__keyring_free(ring);
-		return code < 0 ? code
-				: tfc__secret_read(options->key_file, KEY_MAX, error,
-						   &allocation->key, &len);
-	}
+	if (options->key_file)
+		return tfc__keyring_read(options->key_file, error, &allocation->key);
 	if (!options->key_data)
 		return TFC_OK;
 	if (!options->key_data[strspn(options->key_data, " \t\r\n")])

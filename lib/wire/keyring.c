@@ -159,15 +159,22 @@ static int keyring_parse(char *text, size_t len, const char *path, tfc_error *er
 	return TFC_OK;
 }
 
+static int keyring_read(const char *path, tfc_error *error, char **ret_text, size_t *ret_len)
+{
+	int code = tfc__secret_read(path, FILE_MAX, error, ret_text, ret_len);
+	return code != TFC_ENOENT
+		       ? code
+		       : tfc__fail(
+				 error, code, "wire", ENOENT,
+				 "key file \"%s\" does not exist; make one with \"tfc_run keygen\"",
+				 path);
+}
+
 int tfc__keyring_load(const char *path, tfc_error *error, struct tfc__keyring **ret_ring)
 {
 	char *text = NULL;
 	size_t len = 0;
-	int code = tfc__secret_read(path, FILE_MAX, error, &text, &len);
-	if (code == TFC_ENOENT)
-		return tfc__fail(error, code, "wire", ENOENT,
-				 "key file \"%s\" does not exist; make one with \"tfc_run keygen\"",
-				 path);
+	int code = keyring_read(path, error, &text, &len);
 	if (code < 0)
 		return code;
 	code = keyring_parse(text, len, path, error, ret_ring);
@@ -175,16 +182,36 @@ int tfc__keyring_load(const char *path, tfc_error *error, struct tfc__keyring **
 	return code;
 }
 
-int tfc__keyring_check(const char *text, const char *path, tfc_error *error)
+static int keyring_check(const char *text, size_t len, const char *path, tfc_error *error)
 {
 	struct tfc__keyring *ring = NULL;
-	size_t len = strlen(text);
-	char *copy = strdup(text);
+	char *copy = malloc(len + 1);
 	if (!copy)
 		return tfc__fail_nomem(error, "wire");
+	memcpy(copy, text, len + 1);
 	int code = keyring_parse(copy, len, path, error, &ring);
 	tfc__secret_free(copy, len);
 	tfc__keyring_free(ring);
+	return code;
+}
+
+int tfc__keyring_check(const char *text, const char *path, tfc_error *error)
+{
+	return keyring_check(text, strlen(text), path, error);
+}
+
+int tfc__keyring_read(const char *path, tfc_error *error, char **ret_text)
+{
+	char *text = NULL;
+	size_t len = 0;
+	int code = keyring_read(path, error, &text, &len);
+	if (code < 0)
+		return code;
+	code = keyring_check(text, len, path, error);
+	if (code < 0)
+		tfc__secret_free(text, len);
+	else
+		*ret_text = text;
 	return code;
 }
 

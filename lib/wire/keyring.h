@@ -38,6 +38,10 @@ void tfc__keyring_free(struct tfc__keyring *ring);
 /* Checks the text of a key file; `path` is its name in messages. Errors: TFC_EPARSE, TFC_ENOMEM. */
 int tfc__keyring_check(const char *text, const char *path, tfc_error *error);
 
+/* Reads and checks a key file. The caller erases and frees *ret_text. Errors: as
+ * tfc__keyring_load. */
+int tfc__keyring_read(const char *path, tfc_error *error, char **ret_text);
+
 /* The keys become those of `with`, which is freed. Pointers to the earlier keys are invalid
  * afterwards. Returns whether the keys or their order differ. */
 bool tfc__keyring_replace(struct tfc__keyring *ring, struct tfc__keyring *with);
