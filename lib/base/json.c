@@ -14,31 +14,31 @@
  * is a string that makes the buffer large enough for all that follows. The parser's request for the
  * end of that string is answered only if the buffer has grown as it should.
  */
+enum { SOURCE_BEGIN, SOURCE_PADDING, SOURCE_PADDING_END, SOURCE_TEXT, SOURCE_END, SOURCE_PARTS };
+
 struct json_source {
-	const char *parts[5]; /* NULL: padding */
-	size_t lens[5];
+	const char *parts[SOURCE_PARTS];
+	size_t lens[SOURCE_PARTS];
 	size_t part;
 };
-
-enum { SOURCE_PADDING = 1, SOURCE_PADDING_END };
 
 #define BUFFER_MIN 16 /* the parser's buffer at first */
 
 static size_t json_source_read(void *buffer, size_t size, void *data)
 {
 	struct json_source *source = data;
-	while (source->part < 5 && !source->lens[source->part])
+	while (source->part < SOURCE_PARTS && !source->lens[source->part])
 		source->part++;
-	if (source->part == 5 || (source->part == SOURCE_PADDING_END && errno == ENOMEM))
+	if (source->part == SOURCE_PARTS || (source->part == SOURCE_PADDING_END && errno == ENOMEM))
 		return 0;
 	const char **at = &source->parts[source->part];
 	size_t *left = &source->lens[source->part];
 	size_t len = *left < size ? *left : size;
-	if (*at) {
+	if (source->part == SOURCE_PADDING) {
+		memset(buffer, 'x', len);
+	} else {
 		memcpy(buffer, *at, len);
 		*at += len;
-	} else {
-		memset(buffer, 'x', len);
 	}
 	*left -= len;
 	return len;
@@ -51,7 +51,17 @@ static json_t *json_load_padded(const char *text, size_t len, size_t flags)
 	size_t padding = BUFFER_MIN;
 	while (padding < len + 2)
 		padding *= 2;
-	struct json_source source = {{"[\"", NULL, "\",", text, "]"}, {2, padding, 2, len, 1}, 0};
+	struct json_source source = {
+		.parts = {[SOURCE_BEGIN] = "[\"",
+			  [SOURCE_PADDING_END] = "\",",
+			  [SOURCE_TEXT] = text,
+			  [SOURCE_END] = "]"},
+		.lens = {[SOURCE_BEGIN] = 2,
+			 [SOURCE_PADDING] = padding,
+			 [SOURCE_PADDING_END] = 2,
+			 [SOURCE_TEXT] = len,
+			 [SOURCE_END] = 1},
+	};
 	json_t *pair = json_load_callback(json_source_read, &source, flags, NULL);
 	json_t *value = json_array_size(pair) == 2 ? json_incref(json_array_get(pair, 1)) : NULL;
 	json_decref(pair);

@@ -16,8 +16,8 @@ int tfc__json_load(const char *text, size_t len, size_t flags, json_error_t *ret
 		   json_t **ret_value);
 
 /*
- * Like json_dumps, which leaves out what it could not allocate room for. The caller frees the text;
- * NULL only when out of memory.
+ * Like json_dumps, which leaves out what it could not allocate memory for. The caller frees the
+ * text; NULL only when out of memory.
  */
 char *tfc__json_dump(const json_t *value, size_t flags);
 

@@ -23,7 +23,7 @@ struct tfc__feed_broker {
 	struct tfc__noted_fd fd;
 	struct tfc__io io;
 	struct tfc__timer pause;
-	bool is_paused; /* accepting has failed since the last connection; logged once */
+	bool cannot_accept; /* since the last connection; logged once */
 	struct tfc__link callers;
 	uint32_t caller_count;
 	struct tfc__link ends; /* struct feed_end */
@@ -265,14 +265,14 @@ static void broker_accept(struct tfc__io *io, uint32_t events)
 	tfc_error error = TFC_ERROR_INIT;
 	int fd = accept4(broker->fd.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0) {
-		broker->is_paused = false;
+		broker->cannot_accept = false;
 		broker_add_caller(broker, fd);
 	} else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
 		tfc__fail_errno(&error, "feed", errno, "cannot accept a connection of a feed");
-		if (!broker->is_paused)
+		if (!broker->cannot_accept)
 			tfc__log(broker->ctx, TFC_LOG_WARNING, "feed", "", "%s; retrying",
 				 error.text);
-		broker->is_paused = true;
+		broker->cannot_accept = true;
 		tfc__io_set(&broker->io, 0);
 		tfc__timer_set(&broker->pause, tfc__now() + PAUSE_NS);
 	}

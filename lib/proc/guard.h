@@ -31,7 +31,7 @@ struct tfc__outgoing {
 struct tfc_process {
 	struct tfc__handle handle;
 	tfc_ctx *ctx;
-	struct tfc__guard *guard; /* NULL once the process has ended or the context is freed */
+	struct tfc__guard *guard; /* NULL once the process has ended */
 	uint64_t id;
 	tfc_process_fn fn; /* NULL once closed */
 	void *user;

@@ -114,8 +114,8 @@ def sources_of(names):
     return paths
 
 
-def changed_sources():
-    return [path for path, state in sources.items() if state_of(path) != state]
+def have_sources_changed():
+    return any(state_of(path) != state for path, state in sources.items())
 
 
 def await_end(pid):
@@ -235,7 +235,7 @@ def serve(guard):
     guard.send(b"ready")
     while True:
         words, fds = receive(guard)
-        if not words or changed_sources():
+        if not words or have_sources_changed():
             os._exit(0)  # another zygote imports them again
         if words[0] == "fork" and len(fds) == len(words):
             child = fork_task(words, fds, guard)
@@ -341,7 +341,7 @@ def become_task(shim):
     gc.enable()
     connection.send(b"started")
     connection.close()
-    if changed_sources():  # it was forked before: it starts like a cold one
+    if have_sources_changed():  # it was forked before: it starts like a cold one
         os.execve(sys.executable, argv, dict(variable.split(b"=", 1) for variable in variables))
     return argv
 
