@@ -515,13 +515,11 @@ void proc_send_node_signals(pid_t pid)
 		assert_int_equal(kill(pid, node_signals[i]), 0);
 }
 
-static bool is_idle_shim(pid_t pid)
+bool proc_is_waiting_shim(pid_t pid)
 {
-	char name[32], state;
-	int parent;
+	char name[32];
 	read_of(pid, "comm", name, sizeof(name));
-	return strcmp(name, "tfc-shim\n") == 0 && read_stat(pid, &state, &parent) && state == 'S' &&
-	       !proc_has_children(pid);
+	return strcmp(name, "tfc-shim\n") == 0 && proc_state(pid) == 'S';
 }
 
 /* Nothing reports the state of another process's child: it is read every millisecond. */
@@ -531,7 +529,7 @@ pid_t proc_await_spare(pid_t guard)
 	for (uint64_t end = tfc__now() + 5 * TFC__SECOND; tfc__now() < end; usleep(1000)) {
 		size_t count = proc_family(guard, pids, 64);
 		for (size_t i = 1; i < count; i++)
-			if (is_idle_shim(pids[i]))
+			if (proc_is_waiting_shim(pids[i]) && !proc_has_children(pids[i]))
 				return pids[i];
 	}
 	fail_msg("the guard has made no spare");

@@ -126,6 +126,9 @@ int proc_count_named(const char *name);
 pid_t proc_parent(pid_t pid);
 bool proc_has_children(pid_t pid);
 
+/* Whether it executes the program of a shim, and waits. */
+bool proc_is_waiting_shim(pid_t pid);
+
 /* Until the guard has its spare shim, so that it starts nothing by itself any more; its pid. */
 pid_t proc_await_spare(pid_t guard);
 

@@ -26,6 +26,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "run"))
 import harness  # makes us the reaper of whatever is left
+from processes import children_of, name_of
 
 TASK = os.environ["TFC_TEST_TASK"]
 NOBODY = 65534
@@ -105,21 +106,6 @@ def marked(mark):
             if wanted in environ.split(b"\0"):
                 found.append(int(entry))
     return found
-
-
-def children_of(pid, name=None):
-    try:
-        text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    except OSError:
-        return []
-    return [int(child) for child in text.split() if name is None or name_of(int(child)) == name]
-
-
-def name_of(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
 
 
 def describe(pid):

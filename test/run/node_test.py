@@ -14,6 +14,7 @@ import time
 
 import harness
 import client_keys
+from processes import children_of, descendants_of, name_of
 
 
 class NodeTest(harness.RunTest):
@@ -73,18 +74,6 @@ class NodeTest(harness.RunTest):
 
     def refused(self, *args):
         return self.start_bare(*args).end()
-
-    def descendants(self, pid):
-        try:
-            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-                children = [int(child) for child in file.read().split()]
-        except OSError:
-            return []
-        return children + [one for child in children for one in self.descendants(child)]
-
-    def name_of(self, pid):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="ascii") as file:
-            return file.read().strip()
 
 
 class MembersTest(NodeTest):
@@ -397,7 +386,7 @@ class LeavingTest(NodeTest):
     def test_a_node_whose_disk_does_not_respond_says_what_it_waits_for(self):
         self.write_members("a")
         a = self.node("a")
-        store = next(pid for pid in self.descendants(a.process.pid) if self.name_of(pid) == "tfc-store")
+        store = children_of(a.process.pid, "tfc-store")[0]
         os.kill(store, signal.SIGSTOP)
         run = self.start_bare("start", "--gateway", f"unix:{self.dir}/state-a/node.sock", "--framework", "none",
                               "--", "true")
@@ -426,9 +415,9 @@ class SignalTest(NodeTest):
                     "trap '' TERM INT HUP; echo up; while :; do sleep 0.1; done")
                 run.await_output(r"worker/0\] up")
                 run.await_output(r"worker/1\] up")
-                helpers = [pid for pid in self.descendants(a.process.pid)
-                           if self.name_of(pid).startswith("tfc-")]
-                self.assertGreaterEqual({self.name_of(pid) for pid in helpers},
+                helpers = [pid for pid in descendants_of(a.process.pid)
+                           if name_of(pid).startswith("tfc-")]
+                self.assertGreaterEqual({name_of(pid) for pid in helpers},
                                         {"tfc-guard", "tfc-shim", "tfc-store"})
                 # the node last: a helper that it outlives is what it must not find
                 for pid in [*helpers, a.process.pid]:

@@ -11,6 +11,7 @@ import time
 import harness
 import node_test
 import client_keys
+from processes import children_of
 
 
 class Relay:
@@ -283,10 +284,7 @@ class TwoGatewaysTest(KilledHomeTest):
     names = "ab"
 
     def store_of(self, name):
-        pid = self.nodes[name].process.pid
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-            return next(int(each) for each in file.read().split() if
-                        pathlib.Path(f"/proc/{each}/comm").read_text() == "tfc-store\n")
+        return children_of(self.nodes[name].process.pid, "tfc-store")[0]
 
     def test_a_home_that_is_cut_off_is_reached_through_another_node(self):
         """The answer is lost, and the client reaches the home no more; the other node does."""

@@ -10,29 +10,7 @@ import unittest
 import cluster
 import parameter_server_test
 from cluster import ENDED, output, state
-
-
-def children_of(pid):
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-            return [int(child) for child in file.read().split()]
-    except OSError:  # it has ended
-        return []
-
-
-def descendants_of(pid):
-    found = children_of(pid)
-    for child in found:
-        found += children_of(child)
-    return found
-
-
-def command_line(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read().split(b"\0")[:-1]
-    except OSError:
-        return []
+from processes import children_of, command_line, descendants_of, start_time, stat
 
 
 def is_of_zygote(pid):
@@ -44,14 +22,7 @@ def is_of_zygote(pid):
 
 def is_forked(pid):
     """Whether its shim was forked together with it."""
-    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        shim = file.read().rpartition(")")[2].split()[1]
-    return command_line(shim) == [b"tfc-shim", str(pid).encode()]
-
-
-def start_time(pid):
-    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        return int(file.read().rpartition(")")[2].split()[19])
+    return command_line(stat(pid)[1]) == [b"tfc-shim", str(pid).encode()]
 
 
 class WarmTest(parameter_server_test.Deaths):
