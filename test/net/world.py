@@ -8,8 +8,9 @@
         net.loosen(net.hosts[2], loss=0.2, delay=0.01) # a relay in user space loses and delays frames
         net.hosts[1].break_connections(net.hosts[0])   # those between the two are reset
 
-The kernel's netem is not needed. All of it is gone at the end, also after a failure: processes are
-killed by pid, namespaces are deleted, and with them their interfaces. Needs root.
+The kernel's netem is not needed. All of it is gone at the end, also after a failure and when the test
+itself is killed: a process of its own waits for the end of the test, kills by pid what runs on the
+hosts, and deletes the namespaces and with them their interfaces. Needs root.
 """
 import ctypes
 import fcntl
@@ -21,6 +22,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 
@@ -218,10 +220,13 @@ class World:
         self.switch = f"{self.prefix}-switch"
         self.seed = seed
         self.relays = {}
-        self.made = []
+        self.sweeper = None
         self.hosts = [Host(self, number) for number in range(count)]
 
     def __enter__(self):
+        # Of another session: the signal that ends the test's process group does not end it.
+        self.sweeper = subprocess.Popen([sys.executable, __file__, self.prefix], stdin=subprocess.PIPE,
+                                        start_new_session=True)
         try:
             self.add_namespace(self.switch)
             ip("link", "add", "bridge", "type", "bridge", netns=self.switch)
@@ -238,7 +243,6 @@ class World:
 
     def add_namespace(self, name):
         ip("netns", "add", name)
-        self.made.append(name)
         ip("link", "set", "lo", "up", netns=name)
 
     def add_host(self, host):
@@ -282,26 +286,13 @@ class World:
         return relay
 
     def close(self):
-        for host in self.hosts:
-            if host.netns in self.made:
-                self.end_processes(host)
         for relay in self.relays.values():
             relay.close()
         self.relays = {}
-        for name in reversed(self.made):
-            subprocess.run(["ip", "netns", "del", name], timeout=30, check=False)
-        self.made = []
-
-    @staticmethod
-    def end_processes(host):
-        """Nothing of a host outlives it: twice, for what is started meanwhile."""
-        for _ in range(2):
-            for pid in host.pids():
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-        for process in host.processes:
+        if self.sweeper:
+            self.sweeper.communicate(timeout=60)
+            self.sweeper = None
+        for process in [process for host in self.hosts for process in host.processes]:
             try:
                 process.wait(10)
             except subprocess.TimeoutExpired:
@@ -309,3 +300,20 @@ class World:
             for stream in (process.stdout, process.stderr):
                 if stream:
                     stream.close()
+
+
+def sweep(prefix):
+    """Ends all hosts of a world. Nothing of a host outlives it: twice, for what is started meanwhile."""
+    for netns in [name for name in os.listdir("/run/netns") if name.startswith(f"{prefix}-")]:
+        for _ in range(2):
+            for pid in map(int, ip("netns", "pids", netns).split()):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        ip("netns", "del", netns)
+
+
+if __name__ == "__main__":
+    sys.stdin.read()  # until the test ends, in whatever way
+    sweep(sys.argv[1])

@@ -1,12 +1,18 @@
 """The hosts of these tests are hosts: they reach each other, and do not when a link is cut."""
 import errno
 import os
+import pathlib
+import signal
 import subprocess
 import sys
 import time
 import unittest
 
 import world
+
+FOLDER = pathlib.Path(__file__).parent
+sys.path.insert(0, str(FOLDER.parent / "lib"))
+import processes
 
 SERVE = """
 import socket
@@ -40,6 +46,19 @@ try:
 except OSError as error:
     print(error.errno, flush=True)
 """
+
+KILLED = """
+import time
+import world
+with world.World(1) as net:
+    print(net.hosts[0].start(["sleep", "1000"], start_new_session=True).pid, flush=True)
+    time.sleep(100)
+"""
+
+
+def namespaces_of(pid):
+    """Those of the world that a process has made."""
+    return [name for name in os.listdir("/run/netns") if name.startswith(f"tfc{pid % 100000:05d}-")]
 
 
 class WorldTest(unittest.TestCase):
@@ -96,8 +115,19 @@ class WorldTest(unittest.TestCase):
         self.assertTrue(self.other.is_free(4001))
         self.net.close()
         self.assertIsNotNone(sleeper.returncode)
-        self.assertFalse([name for name in os.listdir("/run/netns")
-                          if name.startswith(self.net.prefix)])
+        self.assertEqual(namespaces_of(os.getpid()), [])
+
+    def test_nothing_is_left_of_a_test_that_is_killed(self):
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(number.name), subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE,
+                                                             start_new_session=True, cwd=FOLDER) as test:
+                sleeper = int(test.stdout.readline())
+                self.assertEqual(len(namespaces_of(test.pid)), 2)
+                os.killpg(test.pid, number)
+                end = time.monotonic() + 20
+                while namespaces_of(test.pid) or processes.name_of(sleeper) == "sleep":
+                    self.assertLess(time.monotonic(), end, "the hosts are still there")
+                    time.sleep(0.01)  # no event comes of what another process deletes
 
 
 if __name__ == "__main__":
