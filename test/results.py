@@ -1,4 +1,4 @@
-"""Counts the results that meson test left, shows the end of what failed, names what was skipped.
+"""Counts the results that meson test left, shows what failed, names what was skipped.
 
 Usage: results.py OTHER_FAILURES TESTLOG.json...
 The last line is "N passed, N failed" and, when there are any, ", N skipped".
@@ -8,7 +8,8 @@ import pathlib
 import sys
 
 PASSED = {"OK", "EXPECTEDFAIL"}
-SHOWN_LINES = 20
+HEAD_LINES = 12  # what has failed, where a sanitizer goes on for long after it
+TAIL_LINES = 20  # the traceback of Python
 
 
 def read(path):
@@ -29,7 +30,9 @@ def show(name, result):
     text = result.get("stdout", "") + result.get("stderr", "")
     print(f"FAIL {name} ({result['result'].lower()}, {result.get('duration', 0):.1f} s)")
     lines = [line for line in text.splitlines() if not is_noise(line)]
-    for line in lines[-SHOWN_LINES:]:
+    if len(lines) > HEAD_LINES + TAIL_LINES:
+        lines[HEAD_LINES:-TAIL_LINES] = ["[...]"]
+    for line in lines:
         print(f"    {line}")
 
 
