@@ -21,7 +21,7 @@ TITLES = {"_run": "Jobs", "_allocation": "Allocations", "job": "A job that is fo
           "checkpoints": "Checkpoints", "resolver": "Cluster resolver", "errors": "Errors", "types": "Results",
           "_subscription": "Events", "_producer": "Feeding", "feed": "Reading a feed",
           "_map_batches": "Inference", "TFCluster": "TFCluster", "TFNode": "TFNode", "TFParallel": "TFParallel"}
-MORE = {"_subscription": ["Events"], "checkpoints": ["Checkpoints"], "feed": ["Feed", "DataFeed"],
+MORE = {"_subscription": ["Events"], "checkpoints": ["Checkpoints"], "feed": ["Feed"],
         "_producer": ["Producer", "Put"], "job": ["TaskRow"],
         "types": ["Jobs", "MissingNode"]}
 
