@@ -1,10 +1,16 @@
-"""A module includes only modules above it; see lib/meson.build for the order.
+"""A module includes only modules above it; see lib/meson.build for the order. The top level of the tree holds
+nothing else than it should.
 
 Usage: layering.py SOURCE_ROOT
 """
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
+
+TOP = {"CHANGELOG.md", "COPYING", "README.md", "bindings", "doc", "examples", "include", "lib", "meson.build",
+       "meson.options", "meson_options.txt", "pyproject.toml", "test"}
 
 MODULES = ["base", "ctx", "spec", "job", "port", "wire", "log", "proc", "bundle", "warm", "agent",
            "transport", "member", "store", "cluster", "gateway", "feed", "node", "allocation"]
@@ -113,8 +119,17 @@ def check_example(root, path):
             yield f'includes "{name}": a host has the public headers only'
 
 
+def top_level(root):
+    """What git knows of there. Nothing, where there is no git or the tree is no repository."""
+    if not shutil.which("git"):
+        return set()
+    tracked = subprocess.run(["git", "-C", root, "ls-files"], capture_output=True, text=True, check=False).stdout
+    return {path.split("/")[0] for path in tracked.splitlines()}
+
+
 def main(root):
-    failures = []
+    failures = [f"{name}: does not belong to the top level" for name in sorted(top_level(root))
+                if name not in TOP and not name.startswith(".")]
     for check, folder in ((check_library_file, "lib"), (check_public_header, "include"),
                           (check_example, "examples")):
         files = [p for p in sorted((root / folder).rglob("*.[ch]")) if p != root / "lib" / BUILTINS]
