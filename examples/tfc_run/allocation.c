@@ -11,7 +11,6 @@
 #include "allocation_options.h"
 #include "local.h"
 
-#define WAIT_MS 300000                   /* the library's default of wait_ms */
 #define ALL_STOP_NS UINT64_C(1000000000) /* until a rank that got a signal leaves by itself */
 
 struct allocation_run {
@@ -144,10 +143,9 @@ static void allocation_adapt_job(struct allocation_run *run)
 	const struct allocation_options *options = run->options;
 	tfc_error error = TFC_ERROR_INIT;
 	char seconds[32];
-	uint32_t wait_ms = options->library.wait_ms ? options->library.wait_ms : WAIT_MS;
-	snprintf(seconds, sizeof(seconds), "%g", wait_ms / 1000.0);
-	if ((tfc_allocation_describe(run->allocation)->engine == TFC_ENGINE_SLURM &&
-	     options->has_default_backoff &&
+	const tfc_allocation_info *info = tfc_allocation_describe(run->allocation);
+	snprintf(seconds, sizeof(seconds), "%g", info->wait_ms / 1000.0);
+	if ((info->engine == TFC_ENGINE_SLURM && options->has_default_backoff &&
 	     tfc_job_set(options->local.job, "restart.backoff_s", "[1, 30]", &error) < 0) ||
 	    (!options->has_pending_deadline &&
 	     tfc_job_set(options->local.job, "pending_deadline_s", seconds, &error) < 0))

@@ -43,11 +43,10 @@ typedef struct tfc_allocation_info {
 	uint32_t rank_count;   /* of the allocation */
 	const char *id;        /* of this run of the engine's, such as "slurm-17.0" */
 	const char *node_name; /* of this rank's node: "rank-1" */
-	/* What the engine has granted to this rank, and its tasks may use. */
-	uint32_t slots; /* the number of CPUs: tasks at one time */
-	uint32_t reserved;
-	uint64_t memory_bytes; /* 0: no limit */
-	const char *gpus;      /* as tfc_node_options.gpus */
+	uint32_t slots;        /* the CPUs that the engine has granted: tasks at one time */
+	uint32_t wait_ms;      /* until all ranks must have joined */
+	uint64_t memory_bytes; /* that the engine has granted; 0: no limit */
+	const char *gpus;      /* that the engine has granted, as tfc_node_options.gpus */
 	const char *text;      /* all of this for people, in one line */
 } tfc_allocation_info;
 

@@ -84,7 +84,7 @@ static void allocation_time_out(tfc_allocation *allocation)
 	tfc_error error;
 	allocation_missing_text(allocation, missing, sizeof(missing));
 	tfc__fail(&error, TFC_ETIMEDOUT, "allocation", 0, "%s within %g s%s", missing,
-		  allocation->wait_ms / 1000.0,
+		  allocation->info.wait_ms / 1000.0,
 		  allocation->rendezvous
 			  ? "; every rank must be started with the same command, and share the "
 			    "directory of rendezvous"
@@ -411,7 +411,7 @@ int tfc_allocation_open(tfc_ctx *ctx, const tfc_allocation_options *options, tfc
 	allocation->place.launcher = NULL; /* both are of the host's environment */
 	allocation->grant.gpus = allocation->gpus;
 	uint64_t now = tfc__now();
-	allocation->deadline = now + allocation->wait_ms * TFC__MS;
+	allocation->deadline = now + allocation->info.wait_ms * TFC__MS;
 	allocation->notice_at = now + FIRST_NOTICE_NS;
 	tfc__timer_set(&allocation->timer, now);
 	tfc__handle_open(ctx, &allocation->handle, TFC__HANDLE_ALLOCATION, allocation_on_close);

@@ -42,7 +42,6 @@ struct tfc_allocation {
 	struct tfc__grant grant;
 	uint32_t min_ranks;
 	uint32_t needed_slots, needed_gpus;
-	uint32_t wait_ms;
 	struct tfc__strv env;      /* of the node */
 	json_t *node_options;      /* as for tfc_node_open_json */
 	char *rendezvous;          /* the path of the file; NULL: rank 0 listens at `fixed` */

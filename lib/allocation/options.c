@@ -13,7 +13,7 @@
 
 #define WAIT_MS 300000
 
-static void allocation_describe(tfc_allocation *allocation)
+static void allocation_describe(tfc_allocation *allocation, const tfc_allocation_options *options)
 {
 	tfc_allocation_info *info = &allocation->info;
 	const struct tfc__engine_place *place = &allocation->place;
@@ -27,6 +27,7 @@ static void allocation_describe(tfc_allocation *allocation)
 		.id = place->id,
 		.node_name = allocation->node_name,
 		.slots = allocation->grant.slots,
+		.wait_ms = options->wait_ms ? options->wait_ms : WAIT_MS,
 		.memory_bytes = allocation->grant.memory_bytes,
 		.gpus = allocation->gpus,
 		.text = allocation->text,
@@ -154,13 +155,12 @@ int tfc__allocation_init(tfc_allocation *allocation, const tfc_allocation_option
 	allocation->min_ranks = options->min_ranks;
 	allocation->needed_slots = options->needed_slots;
 	allocation->needed_gpus = options->needed_gpus;
-	allocation->wait_ms = options->wait_ms ? options->wait_ms : WAIT_MS;
 	allocation->has_given_key = options->key_file || options->key_data;
 	allocation_hash_agreement(allocation, options->agreement);
 	if ((code = allocation_read_node(allocation, options, error)) < 0 ||
 	    (code = allocation_read_rendezvous(allocation, options, error)) < 0 ||
 	    (code = allocation_read_key(allocation, options, error)) < 0)
 		return code;
-	allocation_describe(allocation);
+	allocation_describe(allocation, options);
 	return TFC_OK;
 }

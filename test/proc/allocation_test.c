@@ -146,6 +146,7 @@ static void rank_0_announces_the_end(void **state)
 	assert_int_equal(info->rank, 1);
 	assert_int_equal(info->rank_count, 2);
 	assert_string_equal(info->node_name, "rank-1");
+	assert_int_equal(info->wait_ms, 300000);
 	assert_non_null(tfc_allocation_node(ranks[0].allocation));
 	assert_non_null(tfc_allocation_node(ranks[1].allocation));
 	assert_int_equal(tfc_allocation_end(ranks[0].allocation, 7, "all is done", on_left,

@@ -16,7 +16,6 @@ from .client import Client, _milliseconds, _options
 from .errors import Error, TaskFailed
 from .types import RestartPolicy
 
-WAIT_S = 300.0  # the library's default of wait_ms
 RUN_FAILED = 125  # the status of all ranks if they cannot work together, as in tfc_run
 TERMINATED = 128 + signal.SIGTERM
 POLL_S = 1.0
@@ -58,7 +57,6 @@ def allocation(program: _run.Program, *, rendezvous: str | os.PathLike[str] | No
     counts = _run._roles(options.get("workers"), options.get("chief", False), options.get("ps", 0),
                          options.get("evaluator", False), options.get("tensorboard"), options.get("roles"),
                          {"gpus": options.get("gpus", 0)}, False)
-    options.setdefault("pending_deadline_s", WAIT_S if wait_s is None else wait_s)
     node = {
         **{name: os.fsencode(value) if isinstance(value, str) else value for name, value in values.items()
            if value is not None},
@@ -140,6 +138,7 @@ class _Allocation(Client):
                 raise Error.of(error.code, _with_keywords(str(error)), error.component, error.errno) from None
             info = library.tfc_allocation_describe(self._allocation).contents
             self.rank, self._is_slurm = int(info.rank), info.engine == _abi.Engine.SLURM
+            self._wait_s = info.wait_ms / 1000
         self._say(info.text)
         self._await_ready()
         with self._context.locked() as library:
@@ -186,13 +185,16 @@ class _Allocation(Client):
 
     # ---- after all have joined
 
-    @staticmethod
-    def _with_delay(options: Mapping[str, Any]) -> dict[str, Any]:
-        """Slurm sends its signals to all processes of all ranks: a task that ends because of one must not start again
-        before this rank has received the same signal."""
+    def _adapted(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """What holds in an allocation unless the job says otherwise. The engine adds no node: tasks wait as long for room
+        as the ranks wait for each other. Slurm sends its signals to all processes of all ranks: a task that ends because
+        of one must not start again before this rank has received the same signal."""
+        adapted = {"pending_deadline_s": self._wait_s, **options}
         restart = options.get("restart")
         keys = {} if restart is None else _job_file.job_key("restart", restart)
-        return {**options, "restart": {"backoff_s": [1, 30], **keys} if isinstance(keys, Mapping) else restart}
+        if self._is_slurm and isinstance(keys, Mapping):
+            adapted["restart"] = {"backoff_s": [1, 30], **keys}
+        return adapted
 
     def run_to_the_end(self, program: Any, options: Mapping[str, Any]) -> Any:
         return self._run_job(program, options) if self.rank == 0 else self._serve()
@@ -200,7 +202,7 @@ class _Allocation(Client):
     def _run_job(self, program: Any, options: Mapping[str, Any]) -> Any:
         status = 1
         try:
-            job = _run.run(program, gateway=self, **(self._with_delay(options) if self._is_slurm else options))
+            job = _run.run(program, gateway=self, **self._adapted(options))
             self._await(job.done)
             if self._failure is not None:
                 status = RUN_FAILED

@@ -5,8 +5,10 @@
  *
  * Every rank opens the allocation and receives its events in dispatch. After TFC_ALLOCATION_READY,
  * rank 0 opens a gateway on tfc_allocation_node and submits its jobs; the other ranks only run
- * tasks. Rank 0 announces the end with tfc_allocation_end, the others then receive
- * TFC_ALLOCATION_ENDED, and end, too.
+ * tasks. Rank 0 announces the end with tfc_allocation_end; the others then receive
+ * TFC_ALLOCATION_ENDED and call tfc_allocation_end, too. After TFC_ALLOCATION_FAILED every rank
+ * calls it. The library handles no signals: what an engine announces by SIGTERM is the host's.
+ * doc/guide/embedding.md has a whole program.
  */
 #ifndef TFCLUSTER_ALLOCATION_H
 #define TFCLUSTER_ALLOCATION_H
@@ -41,11 +43,10 @@ typedef struct tfc_allocation_info {
 	uint32_t rank_count;   /* of the allocation */
 	const char *id;        /* of this run of the engine's, such as "slurm-17.0" */
 	const char *node_name; /* of this rank's node: "rank-1" */
-	/* What the engine has granted to this rank, and its tasks may use. */
-	uint32_t slots; /* the number of CPUs: tasks at one time */
-	uint32_t reserved;
-	uint64_t memory_bytes; /* 0: no limit */
-	const char *gpus;      /* as tfc_node_options.gpus */
+	uint32_t slots;        /* the CPUs that the engine has granted: tasks at one time */
+	uint32_t wait_ms;      /* until all ranks must have joined */
+	uint64_t memory_bytes; /* that the engine has granted; 0: no limit */
+	const char *gpus;      /* that the engine has granted, as tfc_node_options.gpus */
 	const char *text;      /* all of this for people, in one line */
 } tfc_allocation_info;
 
@@ -82,13 +83,13 @@ typedef void (*tfc_allocation_fn)(void *user, const tfc_allocation_event *event)
 /* Options of an allocation. Zero is the default of every field but `env`. Everything is copied. */
 typedef struct tfc_allocation_options {
 	uint32_t size;
-	/* The number of this rank, and of all. With rank_count 0 both are the engine's. Kubernetes
-	 * states only the rank: set rank_count, and has_rank to 0. */
+	/* The number of this rank, and of all (up to 16384). With rank_count 0 both are the
+	 * engine's. Kubernetes states only the rank: set rank_count, and has_rank to 0. */
 	uint32_t rank;
 	uint32_t rank_count; /* see rank */
 	uint32_t has_rank;   /* 1: `rank` is set, and no engine is recognised */
-	/* With fewer ranks the allocation fails; at least so many must join within wait_ms. 0: all
-	 * must join, and one must remain. */
+	/* With fewer ranks the allocation fails. If only so many have joined after wait_ms, it is
+	 * READY all the same. 0: all must join, and one must remain. */
 	uint32_t min_ranks;
 	/* The tasks of the job: with fewer slots on the remaining ranks the allocation fails. 0: is
 	 * not checked. */
@@ -109,7 +110,8 @@ typedef struct tfc_allocation_options {
 	 * to the directory; with "HOST:PORT" there is none, which only the loopback permits. */
 	const char *key_file;
 	const char *key_data; /* see key_file */
-	/* Text that must be the same on all ranks, such as the job; NULL: none */
+	/* Text that must be the same on all ranks, such as the job: rank 0 fails with TFC_EINVAL if
+	 * another has another one. NULL: none. rank_count must be the same in any case. */
 	const char *agreement;
 	/* Other options of the node: one JSON object, as for tfc_node_open_json; NULL: none. The
 	 * allocation itself sets name, advertise, listen, key, gossip, join, base-env and label,
@@ -129,8 +131,8 @@ TFC_API int tfc_allocation_options_init(tfc_allocation_options *options, uint32_
  * Recognises where this process runs, and begins to find the other ranks; fn reports how that
  * proceeds. The caller owns *ret_allocation. Thread: the context's. Errors: TFC_ENOENT (no engine
  * is recognised, or the directory does not exist), TFC_EINVAL (a field or a variable, named),
- * TFC_EACCES or TFC_ENOSPC (rank 0 cannot write to the directory), TFC_EPARSE (key_data); those of
- * tfc_node_open; TFC_ENOMEM, TFC_EFORK.
+ * TFC_EACCES or TFC_ENOSPC (rank 0 cannot write to the directory), TFC_EBUSY (another run of this
+ * id has its file there), TFC_EPARSE (key_data); those of tfc_node_open; TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_allocation_open(tfc_ctx *ctx, const tfc_allocation_options *options,
 				tfc_allocation_fn fn, void *user, tfc_allocation **ret_allocation);
