@@ -71,7 +71,7 @@ class Slurm:
     def __init__(self, cpus=CPUS):
         self.dir = tempfile.mkdtemp(prefix="slurm-test-")
         self.daemons = {}
-        port = find_ports(NODES + 1)
+        port = find_ports()
         conf = pathlib.Path(self.dir, "slurm.conf")
         conf.write_text(CONF.format(host=socket.gethostname(), dir=self.dir, port=port, first=port + 1,
                                     last=NODES - 1, last_port=port + NODES, cpus=cpus), encoding="ascii")

@@ -168,8 +168,8 @@ class FleetTest(cluster.SlowPrograms, unittest.TestCase):
         self.wait_until(is_clean, f"the end of {left}", patience)
         first, last = map(int, PORTS.split("-"))
         for node in self.nodes:
-            taken = [port for port in range(first, last + 1) if not node.host.is_free(port)]
-            self.assertEqual(taken, [], f"ports of {node.name} are held still")
+            self.wait_until(lambda node=node: all(map(node.host.is_free, range(first, last + 1))),
+                            f"the release of the ports of {node.name}", patience)
 
     def assert_every_line_once(self, job, task, pattern=r"^line (\d+)$"):
         """A task that counts: each line of each attempt came exactly once, in order."""

@@ -70,6 +70,13 @@ class WorldTest(unittest.TestCase):
         server = self.other.start([sys.executable, "-c", SERVE], stdout=subprocess.PIPE)
         self.assertEqual(server.stdout.readline(), b"up\n")
 
+    def await_true(self, condition, what):
+        """No event comes of what another process does."""
+        end = time.monotonic() + 20
+        while not condition():
+            self.assertLess(time.monotonic(), end, what)
+            time.sleep(0.01)
+
     def reaches(self, host, timeout=0.5, size=10):
         status, _, _ = host.call([sys.executable, "-c", ASK, self.other.address, str(timeout),
                                   str(size)])
@@ -122,12 +129,11 @@ class WorldTest(unittest.TestCase):
             with self.subTest(number.name), subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE,
                                                              start_new_session=True, cwd=FOLDER) as test:
                 sleeper = int(test.stdout.readline())
+                self.await_true(lambda pid=sleeper: processes.name_of(pid) == "sleep", "the process on the host")
                 self.assertEqual(len(namespaces_of(test.pid)), 2)
                 os.killpg(test.pid, number)
-                end = time.monotonic() + 20
-                while namespaces_of(test.pid) or processes.name_of(sleeper) == "sleep":
-                    self.assertLess(time.monotonic(), end, "the hosts are still there")
-                    time.sleep(0.01)  # no event comes of what another process deletes
+                self.await_true(lambda pid=sleeper: processes.name_of(pid) != "sleep", "the end of that process")
+                self.await_true(lambda pid=test.pid: not namespaces_of(pid), "the end of the hosts")
 
 
 if __name__ == "__main__":

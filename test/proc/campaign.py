@@ -178,7 +178,7 @@ class Round:
         os.mkfifo(os.path.join(self.dir, "go"))
         self.file = os.path.join(self.dir, "job.json")
         pathlib.Path(self.file).write_text(json.dumps(self.job()))
-        self.first = harness.find_ports(harness.PORTS_A_TEST)
+        self.first = harness.find_ports()
         self.last = self.first + harness.PORTS_A_TEST - 1
 
     def start(self):

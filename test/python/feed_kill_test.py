@@ -255,8 +255,7 @@ class KillTest(KillCase):
             self.assertFalse(report["is_mapped"], report)
             self.assertFalse([fd for fd in report["fds"] if "memfd" in fd or "socket" in fd], report)
         self.await_true(lambda: set(self.children().values()) <= {"tfc-guard"}, "all processes but the guard end")
-        for pid in tasks:
-            self.assertFalse(os.path.exists(f"/proc/{pid}"))
+        self.await_true(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in tasks), "the tasks end")
         for pid in self.children():
             self.assertNotIn("tfcluster-feed", pathlib.Path(f"/proc/{pid}/maps").read_text())
         self.assertNotIn(f"tfcluster/feed/{self.job.id}", pathlib.Path("/proc/net/unix").read_text())

@@ -104,8 +104,8 @@ class NotebookTest(unittest.TestCase):
     def test_an_interrupted_cell_leaves_its_job(self) -> None:
         self.run_cell(SLEEPER)
         self.run_cell("import os, signal, threading\n"
-                      "threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()")
-        cell = self.run_cell("job.result()")
+                      "timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))")
+        cell = self.run_cell("timer.start()\njob.result()")
         self.assertEqual([output.ename for output in cell.outputs if output.output_type == "error"], ["KeyboardInterrupt"])
         self.assertIn("goes on in this process; result() follows it again, stop() stops it", self.text(cell, "stderr"))
         state = self.run_cell("print(job.done()); job.stop(); print(job.state)")

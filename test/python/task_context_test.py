@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import unittest
 import unittest.mock
 
@@ -203,22 +204,28 @@ class ReportTest(tasks.TaskTest):
             begin = time.monotonic()
             for i in range(100):
                 ctx.report({"text": "x" * 30000}, step=i)
-            return [time.monotonic() - begin, "x" * 100000]
+            waited_s = time.monotonic() - begin
+            open("trained", "w").close()
+            return [waited_s, "x" * 100000]
         self.pack(train)
         report, report_end = os.pipe()
         with open(report, "rb") as reports:
             task = subprocess.Popen([sys.executable, "-m", "tfcluster.task"], cwd=self.bundle, pass_fds=[report_end],
                                     env=self.environ(TFC_REPORT_FD=str(report_end)))
             os.close(report_end)
+            deadline = time.monotonic() + tasks.PATIENCE
+            while not (self.bundle / "trained").exists():
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.02)
             with self.assertRaises(subprocess.TimeoutExpired):
-                task.wait(3)  # it waits for a reader of its result
+                task.wait(0.5)  # it waits for a reader of its result
             lines = [json.loads(line) for line in reports.read().splitlines()]
             self.assertEqual(task.wait(tasks.PATIENCE), 0)
         self.assertEqual([line["step"] for line in lines if line["kind"] == "metrics"], [0, 1, 2])
         [waited_s, text] = lines[-1]["value"]
         self.assertEqual(len(text), 100000)
         self.assertGreater(waited_s, 0.9)
-        self.assertLess(waited_s, 2)
+        self.assertLess(waited_s, 10)  # to wait for each takes 97 s
 
     def test_reports_are_signs_of_progress(self):
         progress, progress_end = os.pipe()

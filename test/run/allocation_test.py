@@ -235,7 +235,7 @@ class JoinTest(AllocationTest):
                                    "must be started with the same command, and share the directory of --rendezvous")
 
     def test_fewer_ranks_suffice_if_so_asked(self):
-        args = ["--wait", "1", "--min-nodes", "2", "--worker", "2", "--", "echo", "here"]
+        args = ["--wait", "4", "--min-nodes", "2", "--worker", "2", "--", "echo", "here"]
         runs = [self.rank(rank, 3, *args) for rank in range(2)]
         self.assertEqual(self.statuses(runs), [0, 0])
         self.assertEqual(len(runs[0].lines()), 2)
@@ -300,16 +300,16 @@ class JoinTest(AllocationTest):
     def test_a_job_that_no_rank_has_room_for(self):
         """By their sum the GPUs suffice."""
         env = {"CUDA_VISIBLE_DEVICES": "4,5"}
-        runs = self.ranks(2, "--worker", "1", "--gpus", "3", "--wait", "2", "--", "true", env=env)
+        runs = self.ranks(2, "--worker", "1", "--gpus", "3", "--wait", "5", "--", "true", env=env)
         self.assertEqual(self.statuses(runs), [124, 124])
-        self.assertIn("tfc_run: failed (deadline): the pending deadline of 2 s has passed: worker/0 needs 3 GPUs on one node: "
+        self.assertIn("tfc_run: failed (deadline): the pending deadline of 5 s has passed: worker/0 needs 3 GPUs on one node: "
                       "the most that one has is 2", runs[0].errors())
 
     def test_a_job_may_wait_longer_for_room_than_ranks_for_each_other(self):
-        for args, end in ((["--pending-deadline", "0", "--deadline", "2.5"], "the deadline of 2.5 s has passed"),
-                          (["--pending-deadline", "2"], "the pending deadline of 2 s has passed: worker/0 needs 3 GPUs")):
+        for args, end in ((["--pending-deadline", "0", "--deadline", "6"], "the deadline of 6 s has passed"),
+                          (["--pending-deadline", "5"], "the pending deadline of 5 s has passed: worker/0 needs 3 GPUs")):
             with self.subTest(args):
-                runs = self.ranks(2, "--gpus", "3", "--wait", "1", *args, "--", "true", env={"CUDA_VISIBLE_DEVICES": "4,5"})
+                runs = self.ranks(2, "--gpus", "3", "--wait", "4", *args, "--", "true", env={"CUDA_VISIBLE_DEVICES": "4,5"})
                 self.assertEqual(self.statuses(runs), [124, 124])
                 self.assertIn(end, runs[0].errors()[-1])
 

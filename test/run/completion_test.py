@@ -122,6 +122,7 @@ class GatewayTest(clients_test.ClientsTest):
         self.assertEqual(self.ask("attach", ended).status, 0)
         nameless = self.start_job("sleep 60")
         self.await_ready(running, 2)
+        self.await_ready(nameless)
         every = {"runs", "done", running, ended, nameless}
         for command in "attach", "describe", "logs", "spec":
             self.assertEqual(set(self.candidates(command, "")), every)

@@ -1,5 +1,6 @@
 """What of a node's environment, and of a caller's, reaches a task, by which way; and who else sees it."""
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -159,9 +160,11 @@ class SearchTest(EnvironTest):
         for folder, _, names in os.walk(self.dir):
             for name in names:
                 path = os.path.join(folder, name)
-                if os.path.isfile(path):
-                    with open(path, "rb") as file:
-                        data = file.read()
+                if not os.path.isfile(path):
+                    continue
+                # A node may have renamed or removed it meanwhile.
+                with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+                    data = file.read()
                     places += [path for form in self.forms(token) if form in data]
         for run in self.said:
             places += [f"output of {run.process.args}" for form in self.forms(token) if form in run.out + run.err]

@@ -94,7 +94,7 @@ class HangsTest(harness.RunTest):
         self.assertEqual(run.status, 143)
 
     def test_all_stacks_are_in_the_log_before_the_stall_is_reported(self):
-        run, told = self.stall("--on-stall", "stacks", "--", *self.python(HANG), stall="1")
+        run, told = self.stall("--on-stall", "stacks", "--", *self.python(HANG), stall="3")
         self.interrupt(run)
         self.assertIn("its stacks are in its log", told["text"])
         events = run.events()
@@ -109,7 +109,7 @@ class HangsTest(harness.RunTest):
     def test_a_program_in_many_groups_prints_its_stacks(self):
         """They stand in its status in front of its signals, 64 KiB and more of them."""
         run, told = self.stall("--on-stall", "stacks", "--", *self.python(
-            "import os\nos.setgroups(range(4000000000, 4000007000))\n" + HANG), stall="1")
+            "import os\nos.setgroups(range(4000000000, 4000007000))\n" + HANG), stall="3")
         self.interrupt(run)
         self.assertIn("its stacks are in its log", told["text"])
 
@@ -120,7 +120,7 @@ class HangsTest(harness.RunTest):
         self.assertIn("prints no Python stacks", self.stalls(run)[0]["text"])
 
     def test_a_stalled_task_is_restarted_and_recovers(self):
-        run = self.run_local("--json", "--strategy", "none", "--stall", "1", "--on-stall",
+        run = self.run_local("--json", "--strategy", "none", "--stall", "3", "--on-stall",
                              "restart", "--env", "HANG_IN=1", "--", *self.python(HANG))
         self.assertEqual(run.status, 0)
         ended = [event for event in run.events() if event["event"] == "task"
@@ -139,7 +139,7 @@ class HangsTest(harness.RunTest):
         self.assertIn("; no restart is left (1 of 1 in 600 s)", end["text"])
 
     def test_progress_is_a_sign_of_life(self):
-        run = self.run_local("--json", "--strategy", "none", "--stall", "1", "--", "sh", "-c",
+        run = self.run_local("--json", "--strategy", "none", "--stall", "1.8", "--", "sh", "-c",
                              "for i in 1 2 3 4 5 6 7 8; do sleep 0.25; echo >&$TFC_PROGRESS_FD; "
                              "done")
         self.assertEqual((run.status, self.stalls(run)), (0, []))
@@ -151,9 +151,9 @@ class HangsTest(harness.RunTest):
     def test_servers_are_silent_by_nature_and_stall_only_when_stopped(self):
         """The chief speaks for three stall times, then stops the worker; the ps never speaks."""
         run = self.start(
-            "--json", "--worker", "1", "--ps", "1", "--grace", "1", "--stall", "0.5", "--", "sh",
+            "--json", "--worker", "1", "--ps", "1", "--grace", "1", "--stall", "2", "--", "sh",
             "-c", 'case $TFC_TASK_TYPE in worker) echo $$ >pid;; ps) ;; '
-            "*) for i in 1 2 3 4 5 6 7 8; do sleep 0.2; echo $i; done; "
+            "*) for i in $(seq 31); do sleep 0.2; echo $i; done; "
             'kill -STOP $(cat pid); while sleep 0.2; do echo; done;; esac; exec sleep 60')
         run.await_output(r'"reason":"stalled"')
         self.interrupt(run)
@@ -161,7 +161,7 @@ class HangsTest(harness.RunTest):
         self.assertEqual({event["task"] for event in told}, {"worker/0"})
         self.assertRegex(told[0]["text"], r"stopped \(SIGSTOP\)$")
         spoken = [event["text"] for event in run.events() if event["event"] == "output"]
-        self.assertIn("8", spoken)
+        self.assertIn("31", spoken)
 
     def test_the_sitecustomize_that_was_there_is_there(self):
         show = self.python("import sys, sitecustomize\n"

@@ -64,19 +64,19 @@ def is_bindable(port, reuse=False):
 claims = []  # sockets whose names say which ports are ours while we live
 
 
-def find_ports(count, reuse=False):
-    """The first of `count` free ports in a row that no other test has chosen."""
-    rows = 2700 // count  # below the ports that the kernel gives out
+def find_ports(reuse=False):
+    """The first of PORTS_A_TEST free ports in a row that no other test has chosen."""
+    rows = 2700 // PORTS_A_TEST  # below the ports that the kernel gives out
     for i in range(rows):
         row = (os.getpid() * 7 + i) % rows
-        first = 30000 + row * count
+        first = 30000 + row * PORTS_A_TEST
         claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
-            claim.bind(f"\0tfc-test-ports-{count}-{first}")
+            claim.bind(f"\0tfc-test-ports-{first}")
         except OSError:
             claim.close()
             continue
-        if all(is_bindable(first + i, reuse) for i in range(count)):
+        if all(is_bindable(first + i, reuse) for i in range(PORTS_A_TEST)):
             claims.append(claim)
             return first
         claim.close()
@@ -201,7 +201,7 @@ class RunTest(unittest.TestCase):
         self.dir = tempfile.mkdtemp(prefix="run-test-")
         self.tmp = os.path.join(self.dir, "tmp")
         os.mkdir(self.tmp)
-        self.first_port = find_ports(PORTS_A_TEST, self.listens)
+        self.first_port = find_ports(self.listens)
         self.ports = f"{self.first_port}-{self.first_port + PORTS_A_TEST - 1}"
         self.env = dict(os.environ, TMPDIR=self.tmp)
         self.env.pop("NO_COLOR", None)

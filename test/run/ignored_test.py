@@ -8,8 +8,8 @@ LISTEN = """import os, signal, socket, sys
 s = socket.socket()
 s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 s.bind(("", int(os.environ["TFC_PORT"])))
-s.listen()
 signal.signal(signal.SIGUSR1, lambda *_: sys.exit(1))
+s.listen()
 while True:
     signal.pause()
 """

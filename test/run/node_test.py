@@ -94,7 +94,7 @@ class MembersTest(NodeTest):
             self.await_state(a, "b", "down")
             took.append(time.monotonic() - killed)
             b.end()
-        self.assertLess(min(took), 0.1)
+        self.assertLess(min(took), 2)  # without its goodbye it takes 8 s
 
     def test_log_lines_have_the_time_unless_the_journal_adds_it(self):
         moment = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z "
@@ -226,7 +226,8 @@ class AskTest(NodeTest):
         self.assertEqual(lines[1].split(),
                          ["a", "alive", "-", "-", self.address[0], "3", "1GiB", "0", "rack=1"])
         name, state, seen, rtt, *rest = lines[2].split()
-        self.assertEqual([name, state, seen, *rest], ["b", "alive", "0s", self.address[1], "any", "any", "0", "-"])
+        self.assertEqual([name, state, *rest], ["b", "alive", self.address[1], "any", "any", "0", "-"])
+        self.assertRegex(seen, "^[0-3]s$")
         self.assertRegex(rtt, "^(-|[0-9.]+ms)$")
 
     def test_members_over_tcp_with_a_key(self):

@@ -69,7 +69,7 @@ class PreemptionTest(harness.RunTest):
         self.assertIsNone(told)
         self.assertEqual(self.ends(run)["worker/0"]["signal"], 9)
         os.unlink(os.path.join(self.dir, "up"))
-        _, told = self.train("kill -9 $$", abort_grace_s=3)
+        _, told = self.train("kill -9 $$", abort_grace_s=30)
         self.assertEqual(told, "got TERM\nsaved\n")
 
 

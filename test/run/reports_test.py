@@ -49,7 +49,7 @@ class LocalTest(harness.RunTest):
         self.assertFalse(lines(run, "report"))
 
     def test_reports_are_signs_of_life(self):
-        run = self.run_local("--json", "--reports", "--framework", "none", "--stall", "1", "--", "sh",
+        run = self.run_local("--json", "--reports", "--framework", "none", "--stall", "1.8", "--", "sh",
                              "-c", "for i in 1 2 3 4 5 6 7 8; do sleep 0.25; echo $i >&4; done")
         self.assertEqual([event for event in run.events() if event.get("reason") == "stalled"], [])
         self.assertEqual(lines(run, "report"), {("worker/0", 1): list("12345678")})

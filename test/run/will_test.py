@@ -37,6 +37,7 @@ class NodesTest(clients_test.ClientsTest):
         """(job, node of its task, pid of its task)"""
         job = self.start_job(script, "--restart-on", "failure", "--label", "role=work", *args)
         self.await_ready(job)
+        harness.wait_until(lambda: b"here" in self.ask("logs", job).out, "its first line")
         task = self.describe(job)["tasks"][0]
         return job, task["node"], task["pid"]
 
@@ -83,7 +84,7 @@ class WillTest(NodesTest):
                 events = self.await_attempt(job, 2)
                 took = self.launched(events, 2) - killed
                 self.assertGreater(took, grace)
-                self.assertLess(took, grace + 0.3)
+                self.assertLess(took, grace + 5)  # the lease takes over 15 s
                 self.assertIn(f"node {name}: {WILL}", self.reason(events))
                 self.assertNotEqual(self.describe(job)["tasks"][0]["node"], name)
                 self.return_of(name)
@@ -104,7 +105,7 @@ class WillTest(NodesTest):
             follower.process.kill()
             follower.end()
             self.assertLess(next(seconds(event) for event in follower.events()
-                                 if event.get("state") == "lost") - killed, 0.5)
+                                 if event.get("state") == "lost") - killed, 5)
             self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
 
     def test_a_maintainer_that_returns_knows_the_will_by_its_journal(self):
@@ -117,7 +118,8 @@ class WillTest(NodesTest):
         self.nodes["a"] = self.node("a")
         returned = time.time()
         events = self.await_attempt(job, 2)
-        self.assertLess(self.launched(events, 2) - returned, 3)  # the lease takes over 15 s
+        # 3 s, until it knows the members; the lease takes over 15 s.
+        self.assertLess(self.launched(events, 2) - returned, 8)
         self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
 
     def test_without_its_guard_a_killed_node_takes_the_lease(self):
@@ -344,7 +346,7 @@ class OneWayTest(RelayTest):
         job, _, _ = self.start_elsewhere(OBEDIENT)
         self.relay.passed = ("tcp",)
         killed = self.kill_b()
-        self.assertLess(self.await_lost(job) - killed, 0.5)
+        self.assertLess(self.await_lost(job) - killed, 5)
         self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
 
 
@@ -364,7 +366,7 @@ class GossipTest(RelayTest):
                 job, _, _ = self.start_elsewhere(OBEDIENT)
                 self.relay.passed = (way,)
                 killed = self.kill_b()
-                self.assertLess(self.await_lost(job) - killed, 0.5)
+                self.assertLess(self.await_lost(job) - killed, 5)
                 self.await_second_attempt(job)
                 self.assertEqual(self.ask("stop", job, "--kill", "--wait").status, 0)
 

@@ -251,7 +251,7 @@ class ClusterTest(SlowPrograms, unittest.TestCase):
     def assert_nothing_left(self):
         """No process of the job, no port of it, no temporary file."""
         jobs = {event["job"] for event in self.job.events if "job" in event}
-        end = time.monotonic() + 5
+        end = time.monotonic() + PATIENCE
         while children() or any(map(processes_of, jobs)):
             self.assertLess(time.monotonic(), end, f"still there: {children()}")
             select.select([], [], [], 0.02)
