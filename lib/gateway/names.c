@@ -1,4 +1,4 @@
-/* The names of states and reasons: DESIGN.md's, which the command line also shows. */
+/* The names of states and reasons, as the command line shows them. */
 #include <stddef.h>
 
 #include <tfcluster/gateway.h>

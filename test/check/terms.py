@@ -1,4 +1,4 @@
-"""Words that the project used once and no longer does: what to say instead. TERMS.md of the project has the reasons."""
+"""Words that the project used once and no longer does: what to say instead."""
 import re
 
 # in a message, "%u slot%s"
