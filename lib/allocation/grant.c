@@ -60,8 +60,8 @@ static uint64_t grant_slurm_memory(const struct tfc__engine_place *place, const 
 	return grant_share(memory, place->ranks_here);
 }
 
-/* Slurm and Kubernetes grant GPUs by name. Where nobody does, all GPUs belong to the only rank of
- * the machine, and none to one of several. */
+/* Without CUDA_VISIBLE_DEVICES, Slurm has granted no GPU. Elsewhere, the only rank of a machine has
+ * all of its GPUs, and one of several has none. */
 static const char *grant_gpus(const struct tfc__engine_place *place, const char *const *env)
 {
 	const char *visible = tfc__env_get(env, "CUDA_VISIBLE_DEVICES");
@@ -102,7 +102,8 @@ struct tfc__grant tfc__grant_compute(const struct tfc__engine_place *place, cons
 				     const struct tfc__grant_limits *limits)
 {
 	bool is_slurm = place->engine == TFC_ENGINE_SLURM;
-	uint64_t cpus = grant_lower(limits->cpus_allowed, limits->cpu_quota);
+	uint64_t cpus = grant_lower(limits->cpus_allowed,
+				    grant_share(limits->cpu_quota, place->ranks_here));
 	cpus = grant_lower(cpus, grant_share(limits->cpus_online, place->ranks_here));
 	if (is_slurm)
 		cpus = grant_lower(cpus, grant_slurm_cpus(place, env));
