@@ -117,7 +117,7 @@ static struct sums allocation_sum(const tfc_allocation *allocation)
 	return sums;
 }
 
-/* Why tasks do not fit although no rank is lost. */
+/* Why tasks do not fit although all ranks are there. */
 static void allocation_was_never_enough(const tfc_allocation *allocation, const struct sums *sums,
 					tfc_error *error)
 {
@@ -135,30 +135,43 @@ static void allocation_was_never_enough(const tfc_allocation *allocation, const 
 			  (uint32_t)sums->gpus);
 }
 
+/* Which ranks are lost; if none is, which have not joined. False: all ranks are there. */
+static bool allocation_list_absent(const tfc_allocation *allocation,
+				   char text[TFC__RANK_LIST_SIZE + 20])
+{
+	char ranks[TFC__RANK_LIST_SIZE];
+	uint32_t count = tfc__allocation_list(allocation, 1U << RANK_GONE, ranks, sizeof(ranks));
+	const char *what = count == 1 ? "is lost" : "are lost";
+	if (!count) {
+		count = tfc__allocation_list(allocation, 1U << RANK_UNSEEN, ranks, sizeof(ranks));
+		what = count == 1 ? "has not joined" : "have not joined";
+	}
+	snprintf(text, TFC__RANK_LIST_SIZE + 20, "%s %s", ranks, what);
+	return count;
+}
+
 bool tfc__allocation_suffices(const tfc_allocation *allocation, tfc_error *error)
 {
-	char gone[TFC__RANK_LIST_SIZE];
+	char absent[TFC__RANK_LIST_SIZE + 20];
 	struct sums sums = allocation_sum(allocation);
-	uint32_t count = tfc__allocation_list(allocation, 1U << RANK_GONE, gone, sizeof(gone));
+	bool is_any_absent = allocation_list_absent(allocation, absent);
 	uint32_t least = allocation->min_ranks ? allocation->min_ranks : 1;
-	const char *are = count == 1 ? "is" : "are";
 	if (allocation->alive < least)
 		tfc__fail(error, TFC_ELOST, "allocation", 0,
-			  "%s %s lost, and %u of at least %u ranks are left", gone, are,
-			  allocation->alive, least);
+			  "%s, and %u of at least %u ranks are left", absent, allocation->alive,
+			  least);
 	else if (sums.slots >= allocation->needed_slots && sums.gpus >= allocation->needed_gpus)
 		return true;
-	else if (!count)
+	else if (!is_any_absent)
 		allocation_was_never_enough(allocation, &sums, error);
 	else if (sums.slots < allocation->needed_slots)
 		tfc__fail(error, TFC_ELOST, "allocation", 0,
-			  "%s %s lost, and the other ranks have %u slot%s for %u tasks", gone, are,
+			  "%s, and the other ranks have %u slot%s for %u tasks", absent,
 			  (uint32_t)sums.slots, sums.slots == 1 ? "" : "s",
 			  allocation->needed_slots);
 	else
 		tfc__fail(error, TFC_ELOST, "allocation", 0,
-			  "%s %s lost, and the other ranks have %u of the %u GPUs that the tasks "
-			  "need",
-			  gone, are, (uint32_t)sums.gpus, allocation->needed_gpus);
+			  "%s, and the other ranks have %u of the %u GPUs that the tasks need",
+			  absent, (uint32_t)sums.gpus, allocation->needed_gpus);
 	return false;
 }

@@ -41,9 +41,9 @@ static bool is_file_at(int fd, const char *path)
 }
 
 /*
- * Renames the file, and replaces what a run has left that has ended. What is there is locked
- * meanwhile, so that of two runs only one replaces it; where nothing is, link(2) lets only one
- * succeed.
+ * Gives the file its name, and replaces a file that an ended run has left there. What is there is
+ * locked meanwhile, so that of two runs only one replaces it; where nothing is, link(2) lets only
+ * one succeed.
  */
 static int rendezvous_place(const char *temp, const char *path, tfc_error *error)
 {
@@ -58,6 +58,10 @@ static int rendezvous_place(const char *temp, const char *path, tfc_error *error
 		old = exists ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
 		if (exists && old < 0 && errno == ENOENT)
 			continue;
+		if (exists && old < 0 && errno == EACCES)
+			return tfc__fail_errno(error, "allocation", errno,
+					       "cannot replace \"%s\", which another user has made",
+					       path);
 		if (old >= 0 && !rendezvous_lock(old)) {
 			close(old);
 			return tfc__fail(error, TFC_EBUSY, "allocation", 0,

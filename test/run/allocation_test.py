@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import time
+import unittest
 
 import harness
 
@@ -240,6 +241,12 @@ class JoinTest(AllocationTest):
         self.assertEqual(self.statuses(runs), [0, 0])
         self.assertEqual(len(runs[0].lines()), 2)
 
+    def test_ranks_that_are_missing_are_named_when_the_others_have_too_few_slots(self):
+        args = ["--wait", "4", "--min-nodes", "2", "--slots", "1", "--worker", "3", "--", "true"]
+        runs = [self.rank(rank, 3, *args) for rank in range(2)]
+        self.assertEqual(self.statuses(runs), [125, 125])
+        self.assert_last_line(runs[0], "rank 2 has not joined, and the other ranks have 2 slots for 3 tasks")
+
     def test_the_file_of_an_earlier_run_is_replaced(self):
         args = ["--worker", "2", "--", "echo", "here"]
         killed = self.rank(0, 2, "--", "true")
@@ -375,6 +382,17 @@ class BadInputTest(AllocationTest):
                 self.assert_refused(run, f'{who}: cannot {what} "{path}": Permission denied')
         os.chmod(self.shared, 0o700)
         self.assertEqual(os.listdir(self.shared), [])
+
+    @unittest.skipUnless(os.getuid() == 0, "two users are needed")
+    def test_the_file_of_another_user_is_not_replaced(self):
+        """Although the directory permits it."""
+        path = self.write("shared/tfcluster-ranks", "another's", 0o600)
+        os.chmod(self.dir, 0o755)
+        for folder in (self.tmp, self.shared):
+            os.chmod(folder, 0o777)
+        run = self.rank(0, 2, "--", "true", user=65534, group=65534, extra_groups=[]).end()
+        self.assert_refused(run, f'rendezvous: cannot replace "{path}", which another user has made: Permission denied')
+        self.assertEqual(os.listdir(self.shared), ["tfcluster-ranks"])
 
     def test_a_file_with_a_damaged_key_is_refused(self):
         path = self.write("shared/tfcluster-ranks", "tfcluster-rendezvous 1\naddress 127.0.0.1:1\n"
