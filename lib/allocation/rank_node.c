@@ -94,7 +94,8 @@ static json_t *allocation_node_json(const tfc_allocation *allocation, const char
 	failed |= json_object_set_new(node, "label",
 				      json_pack("[s+]", LABEL_COMMAND, allocation->command));
 	bool is_fixed = is_first && allocation->fixed;
-	const char *listen = is_fixed && !is_loopback(own) ? "0.0.0.0" : own;
+	const char *any = strchr(own, ':') ? "::" : "0.0.0.0";
+	const char *listen = is_fixed && !is_loopback(own) ? any : own;
 	snprintf(address, sizeof(address), strchr(listen, ':') ? "tcp://[%s]:%u" : "tcp://%s:%u",
 		 listen, is_fixed ? port : 0);
 	failed |= json_object_set_new(node, "listen", json_pack("[s]", address));
@@ -129,9 +130,10 @@ static int allocation_open_node(tfc_allocation *allocation, tfc_error *error)
 	json_decref(node);
 	if (fd >= 0)
 		close(fd);
+	tfc_error *why = tfc__ctx_error(allocation->ctx); /* tfc_node_open_json has set it */
 	if (code == TFC_EINVAL && allocation->has_granted_gpus &&
-	    strncmp(error->text, "gpus: ", 6) == 0)
-		return tfc__fail_prefix(error, code, "CUDA_VISIBLE_DEVICES: ");
+	    strncmp(why->text, "gpus: ", 6) == 0)
+		return tfc__fail_prefix(why, code, "CUDA_VISIBLE_DEVICES: ");
 	if (code < 0)
 		return code;
 	tfc__handle_closed(&allocation->node->handle); /* the allocation closes it */
@@ -202,7 +204,8 @@ int tfc__allocation_find_first(tfc_allocation *allocation, tfc_error *error)
 		tfc__allocation_close_node(allocation);
 		strcpy(allocation->at.address, now.address);
 		if (!allocation->has_given_key) {
-			free(allocation->key);
+			if (allocation->key)
+				tfc__secret_free(allocation->key, strlen(allocation->key));
 			allocation->key = *now.key ? strdup(now.key) : NULL;
 			if (*now.key)
 				code = allocation->key
