@@ -1,5 +1,6 @@
 """tfcluster.allocation: the same program as several ranks, which run one job."""
 
+import functools
 import os
 import pathlib
 import signal
@@ -8,6 +9,9 @@ import sys
 import tempfile
 import time
 import unittest
+
+import tfcluster
+from tfcluster import _allocation
 
 PATIENCE_S = 60
 
@@ -68,6 +72,15 @@ class AllocationTest(unittest.TestCase):
             out, err = process.communicate(timeout=PATIENCE_S)
             found.append((process.returncode, out, err))
         return found
+
+    def test_ranks_that_no_engine_has_started_need_a_rendezvous(self) -> None:
+        with self.assertRaisesRegex(tfcluster.InvalidError, "rendezvous is missing"):
+            tfcluster.allocation("program.py", workers=1, rank=0, size=2)
+
+    def test_what_ranks_must_have_in_common_is_the_same_in_each_process(self) -> None:
+        first, other = (_allocation._agreement(functools.partial(print, sep=object()), {"workers": 1}) for _ in range(2))
+        self.assertEqual(first, other)
+        self.assertNotEqual(first, _allocation._agreement(functools.partial(len), {"workers": 1}))
 
     def await_up(self, count: int, word: str = " up ") -> None:
         out = self.ranks[0].stdout

@@ -40,10 +40,10 @@ def allocation(program: _run.Program, *, rendezvous: str | os.PathLike[str] | No
 
     `rendezvous` is a directory that all ranks share (~/.local/state/tfcluster/allocations), or "HOST:PORT", at which rank 0
     listens; then all need the same key, in the file `key` or, as text, in the variable TFC_KEY_DATA. `rank` and `size` are
-    for ranks that no engine has started; Kubernetes states only the rank, and needs `size`. With `min_nodes`, the job
-    starts if so many ranks have joined within `wait_s` seconds (300), and ends if fewer are left. `slots` is the number of
-    tasks of a rank at one time, by default that of the CPUs that it was granted. `host` is the address of this machine
-    that the other ranks use.
+    for ranks that no engine has started, which need `rendezvous`; Kubernetes states only the rank, and needs `size`.
+    With `min_nodes`, the job starts if so many ranks have joined within `wait_s` seconds (300), and ends if fewer are
+    left. `slots` is the number of tasks of a rank at one time, by default that of the CPUs that it was granted. `host`
+    is the address of this machine that the other ranks use.
 
     Tasks wait `wait_s` seconds at most for a rank with room for them, unless `pending_deadline_s` is another time. Under
     Slurm, they restart after one second at the earliest, unless `restart` has a `backoff_s`.
@@ -51,7 +51,7 @@ def allocation(program: _run.Program, *, rendezvous: str | os.PathLike[str] | No
     On SIGTERM, the tasks get their grace and SystemExit is raised. Raises NotFoundError outside of an allocation,
     DeadlineError if ranks are missing, and ConnectionLostError if too many are lost.
     """
-    if rendezvous is None:
+    if rendezvous is None and rank is None:
         rendezvous = _default_rendezvous()
     values = {"rank": rank, "rank_count": size, "min_ranks": min_nodes, "host": host}
     counts = _run._roles(options.get("workers"), options.get("chief", False), options.get("ps", 0),
@@ -60,7 +60,8 @@ def allocation(program: _run.Program, *, rendezvous: str | os.PathLike[str] | No
     node = {
         **{name: os.fsencode(value) if isinstance(value, str) else value for name, value in values.items()
            if value is not None},
-        "has_rank": int(rank is not None), "wait_ms": _milliseconds(wait_s), "rendezvous": os.fsencode(rendezvous),
+        "has_rank": int(rank is not None), "wait_ms": _milliseconds(wait_s),
+        "rendezvous": os.fsencode(rendezvous) if rendezvous is not None else None,
         "key_file": os.fsencode(key) if key is not None else None,
         "key_data": os.fsencode(os.environ["TFC_KEY_DATA"]) if key is None and "TFC_KEY_DATA" in os.environ else None,
         "needed_slots": sum(role.get("count", 1) for role in counts.values()),
@@ -83,7 +84,10 @@ def _default_rendezvous() -> str:
 def _agreement(program: Any, options: Mapping[str, Any]) -> bytes:
     """What all ranks must have in common, as far as it has the same text everywhere."""
     plain = {name: value for name, value in options.items() if isinstance(value, (str, int, float, RestartPolicy))}
-    return f"{getattr(program, '__qualname__', program)} {sorted(plain.items())}".encode()
+    name = getattr(getattr(program, "func", program), "__qualname__", None)  # of a partial: its function
+    if name is None:
+        name = program if isinstance(program, (str, list, tuple, os.PathLike)) else type(program).__qualname__
+    return f"{name} {sorted(plain.items())}".encode()
 
 
 class _Sigterm:
