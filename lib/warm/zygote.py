@@ -23,10 +23,12 @@ import traceback
 import types
 import warnings
 import weakref
+import zipimport
 
 GUARD = 3
 CHILD = 9  # in the shim: the socket to the process that becomes the task
 HIGH = 16  # descriptors that are to be moved are first moved up to here
+STACKS = "python"  # the name of the directory in which the library puts python_stacks.py
 SHOWN = 4094  # bytes of a command line, less than a page
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -80,15 +82,6 @@ def running_children():
     return running
 
 
-def import_modules(names):
-    for name in names:
-        try:
-            importlib.import_module(name)
-        except BaseException as error:
-            traceback.print_exc()
-            sys.exit(f"cannot import {name}: {type(error).__name__}: {error}")
-
-
 def state_of(path):
     try:
         status = os.stat(path)
@@ -103,15 +96,41 @@ def is_installed(path):
     return path.startswith(standard) or not {"site-packages", "dist-packages"}.isdisjoint(path.split(os.sep))
 
 
-def sources_of(names):
-    """The files of these modules and of all that are not installed, with their states."""
-    paths = {}
+def watched_paths(names):
+    """The files of these modules and of all that are not installed."""
     for name, module in list(sys.modules.items()):
         if isinstance(module, types.ModuleType):
-            path = object.__getattribute__(module, "__dict__").get("__file__")  # imports nothing that is loaded late
+            values = object.__getattribute__(module, "__dict__")  # imports nothing that is loaded late
+            path = getattr(values.get("__loader__"), "archive", values.get("__file__"))  # the zip file, if it is in one
             if path and (name in names or not is_installed(path)):
-                paths[path] = state_of(path)
-    return paths
+                yield path
+
+
+def import_modules(names):
+    """Returns the source files that are watched, with their states before they were read: one may be edited meanwhile."""
+    states = {}
+    loader = importlib.machinery.SourceFileLoader
+    path_stats = loader.path_stats
+
+    def path_stats_with_state(self, path):  # what an import calls first
+        states[path] = state_of(path)
+        return path_stats(self, path)
+
+    loader.path_stats = path_stats_with_state
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            traceback.print_exc()
+            sys.exit(f"cannot import {name}: {type(error).__name__}: {error}")
+    loader.path_stats = path_stats
+    return {path: states.get(path) or state_of(path) for path in watched_paths(names)}
+
+
+def entries_without_finder():
+    """Entries of the module path that were no directories when they were searched. The finder of a directory notices changes."""
+    return [entry for entry, finder in sys.path_importer_cache.items()
+            if not isinstance(finder, importlib.machinery.FileFinder)]
 
 
 def have_sources_changed():
@@ -263,6 +282,17 @@ def python_path():
     path = os.environ.get("PYTHONPATH", "")
     return [os.path.abspath(directory) for directory in path.split(os.pathsep)] if path else []
 
+def enter_python_path(of_zygote):
+    """Instead of the zygote's. Directories that only the task has are those of the library: that of its bundle, and that
+    of python_stacks.py, which would not stay in the path."""
+    of_task = [directory for directory in python_path()
+               if directory in of_zygote or os.path.basename(directory) != STACKS]
+    sys.path[:] = dict.fromkeys([*of_task, *(directory for directory in sys.path if directory not in of_zygote)])
+    for entry in outdated_entries:
+        sys.path_importer_cache.pop(entry, None)
+    zipimport._zip_directory_cache.clear()
+
+
 
 def reseed():
     """Python's own generator is reseeded by os.fork."""
@@ -334,11 +364,10 @@ def become_task(shim):
     connection = socket.socket(fileno=answer)
     if zone != os.environ.get("TZ"):
         time.tzset()
-    sys.path[:] = dict.fromkeys([*python_path(), *(directory for directory in sys.path if directory not in path)])
+    enter_python_path(path)
     reseed()
     renew_modules()
     show_command_line(argv[1:])
-    gc.enable()
     connection.send(b"started")
     connection.close()
     if have_sources_changed():  # it was forked before: it starts like a cold one
@@ -532,15 +561,18 @@ atexit.register(end_program)  # before the handlers of all modules, and so after
 if sys.path and sys.path[0] == "":
     del sys.path[0]  # of -c; attempts have the directories of their own programs
 faulthandler.register(58, file=2, all_threads=True, chain=False)  # see python_stacks.py
-gc.disable()
 fds_before, variables_before = open_fds(), dict(os.environb)
-import_modules(sys.argv[1:])
+collector = gc.get_threshold()
+gc.set_threshold(0)
+sources = import_modules(sys.argv[1:])
 check_is_forkable(fds_before)
 changed_variables, removed_variables = changes_of_environment(variables_before)
 is_subreaper = end_subreaper()
-sources = sources_of(sys.argv[1:])
+outdated_entries = entries_without_finder()
 shared_modules = {id(module): module for module in sys.modules.values()}
 gc.freeze()
 sys.stdout.flush()
 sys.stderr.flush()
 run(prepare(become_task(serve(socket.socket(fileno=GUARD)))))
+if gc.get_threshold()[0] == 0:  # no module has set it
+    gc.set_threshold(*collector)

@@ -10,6 +10,8 @@ import sys
 
 import clients_test
 import harness
+import unittest
+import zipfile
 
 MODULE = "xml.dom.minidom"  # nothing imports it unasked
 
@@ -172,6 +174,8 @@ class WarmTest(harness.RunTest):
                 "import resource; print(resource.getrlimit(resource.RLIMIT_CORE))"),
         }
         variables = [f"PYTHONPATH={self.dir}", "OMP_A=of the job", "OMP_B=of the job", "C=of the job"]
+            "it does without the collector": ("import gc; gc.disable()", "import gc; print(gc.isenabled(), gc.get_threshold())"),
+            "it collects seldom": ("import gc; gc.set_threshold(50000, 20, 5)", "import gc; print(gc.isenabled(), gc.get_threshold())"),
         options = [word for variable in variables for word in ("--env", variable)]
         for case, (module, program) in cases.items():
             with self.subTest(case):
@@ -217,6 +221,48 @@ class WarmTest(harness.RunTest):
         os.symlink(sys.executable, os.path.join(self.dir, "bin", "python3"))
         run = self.run_local("--framework", "none", "--warm", MODULE, "--env", f"PYTHONHOME={sys.base_prefix}", "--",
                              "bin/python3", "-c", f"import sys; print(sys.executable, {MODULE!r} in sys.modules)", cwd=self.dir)
+    def test_a_module_that_was_edited_during_the_import_is_imported_again(self):
+        """It edits itself: the state before it was read counts."""
+        self.write("edited.py", "VALUE = 1\nwith open(__file__, 'w') as file: file.write('VALUE = 22\\n')\n")
+        run = self.run_python("-c", "import edited, os; print(edited.VALUE)", warm="edited", options=["--env", f"PYTHONPATH={self.dir}"])
+        self.assertEqual(run.lines(), ["[worker/0] 22"], run.err)
+
+    def test_a_zip_file_that_was_changed_is_imported_from_again(self):
+        path = os.path.join(self.dir, "modules.zip")
+        code = f"""
+import os, sys, zipfile
+was_there = 'zipped' in sys.modules
+if os.environ['TFC_ATTEMPT'] == '1':
+    with zipfile.ZipFile({path!r}, 'w') as file: file.writestr('zipped.py', 'VALUE = "of the second file"')
+    os.kill(os.getpid(), 9)
+import zipped
+print(zipped.VALUE, was_there, flush=True)
+if os.environ['TFC_ATTEMPT'] == '2': os.kill(os.getpid(), 9)
+"""
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr("zipped.py", "VALUE = 1")
+        run = self.run_python("-c", code, warm="zipped", options=["--env", f"PYTHONPATH={path}"])
+        self.assertEqual(run.lines(), ["[worker/0#2] of the second file False", "[worker/0#3] of the second file True"], run.err)
+
+    def test_an_attempt_finds_what_has_come_since_the_import(self):
+        """Python remembers which directories there are, what is in them, and what is in a zip file."""
+        path = [os.path.join(self.dir, name) for name in ("old", "new", "file.zip")]
+        os.mkdir(path[0])
+        with zipfile.ZipFile(path[2], "w") as file:
+            file.writestr("first.py", "")
+        self.write("searching.py", "try: import no_such_module\nexcept ImportError: pass\n")  # in all directories
+        script = self.write("script.py", "import os, sys, zipfile\n"
+                            "if os.environ['TFC_ATTEMPT'] == '1':\n"
+                            "    old, new, zip = sys.argv[1:]\n"
+                            "    os.mkdir(new)\n"
+                            "    for place in old, new: open(f'{place}/in_{os.path.basename(place)}.py', 'w').close()\n"
+                            "    with zipfile.ZipFile(zip, 'a') as file: file.writestr('in_zip.py', '')\n"
+                            "    os.kill(os.getpid(), 9)\n"
+                            "import in_old, in_new, in_zip\n"
+                            "print('searching' in sys.modules)\n")
+        run = self.run_python(script, *path, warm="searching", options=["--env", "PYTHONPATH=" + ":".join([*path, self.dir])])
+        self.assertEqual(run.lines(), ["[worker/0#2] True"], run.err)
+
         self.assertEqual((run.lines(), run.status), ([f"[worker/0] {self.dir}/bin/python3 True"], 0), run.err)
 
     def test_refusals_without_a_try(self):
