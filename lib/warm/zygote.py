@@ -305,8 +305,13 @@ def renew_modules():
     """What modules have remembered of the process that imported them."""
     if "tempfile" in sys.modules:
         sys.modules["tempfile"].tempdir = None
-    if "multiprocessing.process" in sys.modules:  # where the processes begin that it spawns
-        sys.modules["multiprocessing.process"].ORIGINAL_DIR = os.getcwd()
+    process = sys.modules.get("multiprocessing.process")
+    if process:
+        process.ORIGINAL_DIR = os.getcwd()  # where the processes begin that it spawns
+        process.current_process().authkey = os.urandom(32)
+    logging = sys.modules.get("logging")
+    if logging:  # since when it counts; from Python 3.13 on in ns
+        logging._startTime = time.time_ns() if isinstance(logging._startTime, int) else time.time()
     if "threading" in sys.modules:
         sys.modules["threading"].main_thread()._set_native_id()
 

@@ -38,6 +38,10 @@ print("threads", threading.main_thread().native_id == os.getpid(), threading.mai
       threading.main_thread().ident == threading.get_ident(), multiprocessing.current_process(),
       multiprocessing.parent_process(), multiprocessing.get_start_method(), multiprocessing.active_children())
 print("places", locale.setlocale(locale.LC_ALL), time.tzname, os.path.realpath(tempfile.gettempdir()), os.path.expanduser("~"))
+import logging
+age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(own("stat").rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+since = logging.makeLogRecord({}).relativeCreated / 1000
+print("age", since < age + 0.02 or (since, age))
 print("caught", sys.exc_info(), getattr(sys, "last_value", None), len(sys._current_frames()))
 '''
 

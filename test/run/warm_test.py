@@ -83,10 +83,11 @@ class WarmTest(harness.RunTest):
         run = self.run_python(script, "x" * 100000)
         self.assertEqual(run.lines(), [f"[worker/0] {f'{sys.executable} {script} '.encode().ljust(4094, b'x') + bytes(1)}"])
 
-    def test_random_numbers_differ_between_attempts(self):
-        run = self.run_script("import os, random; print(random.random(), flush=True)\n"
-                              "if os.environ['TFC_ATTEMPT'] < '3': os.kill(os.getpid(), 9)", warm="random")
-        self.assertEqual(len({line.split()[1] for line in run.lines()}), 3)
+    def test_random_numbers_and_keys_differ_between_attempts(self):
+        run = self.run_script("import os, random, multiprocessing\n"
+                              "print(random.random(), bytes(multiprocessing.current_process().authkey).hex(), flush=True)\n"
+                              "if os.environ['TFC_ATTEMPT'] < '3': os.kill(os.getpid(), 9)", warm="random,multiprocessing")
+        self.assertEqual([len(set(column)) for column in zip(*(line.split()[1:] for line in run.lines()))], [3, 3])
 
     def test_attempts_are_forked_again_after_the_zygote_was_killed(self):
         """A script cannot name its zygote: that is the process with "-c" and the module as arguments.
