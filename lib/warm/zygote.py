@@ -382,6 +382,7 @@ def become_task(shim):
 
 def new_main():
     main = types.ModuleType("__main__")
+    main.__loader__ = importlib.machinery.BuiltinImporter
     main.__builtins__ = __builtins__
     if "__annotations__" in globals():
         main.__annotations__ = {}
@@ -389,14 +390,19 @@ def new_main():
         sys.modules[name] = main
     return main
 
+def enter_path(directory):
+    if not getattr(sys.flags, "safe_path", False):  # PYTHONSAFEPATH
+        sys.path.insert(0, directory)
+
+
 
 def prepare_script(path):
-    path = os.path.abspath(path)
+    path = os.path.join(os.getcwd(), path)
     main = new_main()
     main.__file__ = path
     main.__cached__ = None
     main.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
-    sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
+    enter_path(os.path.dirname(os.path.realpath(path)))
     try:
         with open(path, "rb") as file:
             source = file.read()
@@ -423,11 +429,11 @@ def prepare(argv):
     if words[0] == "-m":
         sys.argv = ["-m", *words[2:]]
         new_main()
-        sys.path.insert(0, os.getcwd())
+        enter_path(os.getcwd())
         return lambda: runpy._run_module_as_main(words[1])
     if words[0] == "-c":
         sys.argv = ["-c", *words[2:]]
-        sys.path.insert(0, "")
+        enter_path("")
         main = new_main()
         return lambda: exec(compile_text(words[1]), main.__dict__)
     sys.argv = words
@@ -501,7 +507,7 @@ def end_program():
         gc.unfreeze()
         return
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
-    sys.last_type = sys.last_value = sys.last_traceback = None
+    sys.last_exc = sys.last_type = sys.last_value = sys.last_traceback = None
     gc.collect()  # as the interpreter does; a writer comes before its file in the next collection then
     release_own_modules()
     gc.collect()
@@ -513,6 +519,8 @@ def show(error):
     """What the interpreter does about an exception that nothing has handled."""
     kind, tb = type(error), cut_own_frames(error).__traceback__
     sys.last_type, sys.last_value, sys.last_traceback = kind, error, tb
+    if sys.version_info >= (3, 12):
+        sys.last_exc = error
     try:
         sys.excepthook(kind, error, tb)
     except SystemExit:

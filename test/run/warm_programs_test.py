@@ -120,7 +120,9 @@ ENDS = {
                          "sys.excepthook = hook\n1 / 0",
     "an exception hook that fails": "import sys\ndef hook(*_): raise ValueError('in the hook')\nsys.excepthook = hook\n1 / 0",
     "an exception hook that exits": "import sys\ndef hook(*_): sys.exit(9)\nsys.excepthook = hook\n1 / 0",
-    "an exit handler sees the last exception": "import atexit, sys\natexit.register(lambda: print(sys.last_type, sys.last_value))\n"
+    "an exit handler sees the last exception": "import atexit, sys\n"
+                                               "names = 'last_exc', 'last_type', 'last_value'\n"
+                                               "atexit.register(lambda: print([repr(getattr(sys, name, None)) for name in names]))\n"
                                                "raise ValueError('x')",
     "warnings": "import warnings\nwarnings.warn('old', DeprecationWarning)\nwarnings.warn('seen')\nx = 1 is 1\nassert (1, 2)",
     "KeyboardInterrupt": "def f(): raise KeyboardInterrupt\nf()",
@@ -276,9 +278,9 @@ class ProgramsTest(clients_test.ClientsTest):
         seen.update({name: self.seen_of(name, run) for name, run in begun})
         return seen
 
-    def assert_same(self, programs):
+    def assert_same(self, programs, *options):
         """Returns what was seen of each."""
-        cold, warm = self.run_all(programs), self.run_all(programs, "--warm", WARM)
+        cold, warm = self.run_all(programs, *options), self.run_all(programs, *options, "--warm", WARM)
         for name in programs:
             with self.subTest(name):
                 self.assertEqual(warm[name], cold[name])
@@ -286,7 +288,30 @@ class ProgramsTest(clients_test.ClientsTest):
 
     def test_an_interpreter_looks_the_same(self):
         seen = self.assert_same({"state": self.script("state", STATE)})["state"]
-        self.assertEqual((len(seen["stdout"]), seen["stderr"], seen["exit"]), (12, [], 0))
+        self.assertEqual((len(seen["stdout"]), seen["stderr"], seen["exit"]), (13, [], 0))
+
+    def test_a_program_has_the_same_module_path(self):
+        """With "--stall", the library enters a directory of its own in PYTHONPATH, and removes it from the path."""
+        text = "import sys; print(sys.path, __loader__, __spec__)"
+        (self.directory("module") / "module.py").write_text(text)
+        programs = {"script": self.script("script", text), "code": ["-c", text], "module": ["-m", "module"]}
+        for options in ["--stall", "100"], ["--env", "PYTHONSAFEPATH=1"]:
+            for name, seen in self.assert_same(programs, *options).items():
+                self.assertEqual((len(seen["stdout"]), seen["stderr"], seen["exit"]), (1, [], 0), name)
+
+    def test_the_path_of_a_script_is_not_simplified(self):
+        """The parent of a symbolic link's target is another directory than that in which the link is."""
+        text = "import sys; print(__file__, sys.path[0], sys.argv)"
+        for name in "linked", "linked/a", "linked/a/b":
+            (self.work / name).mkdir()
+        (self.work / "linked" / "a" / "program.py").write_text(text)
+        (self.work / "linked" / "program.py").write_text("print('another program')")
+        (self.work / "linked" / "link").symlink_to("a/b")
+        (self.work / "plain").mkdir()
+        (self.work / "plain" / "program.py").write_text(text)
+        seen = self.assert_same({"linked": ["link/../program.py"], "plain": ["./program.py"]})
+        self.assertEqual([each["stdout"][0].split()[0] for each in seen.values()],
+                         [f"{self.work}/linked/link/../program.py", f"{self.work}/plain/./program.py"])
 
     def test_classes_of_the_program_reach_its_processes(self):
         package = self.directory("module") / "package"
@@ -308,7 +333,7 @@ class ProgramsTest(clients_test.ClientsTest):
         (modules / "failing.py").write_text("import sys\nprint(sys.argv, __spec__, __file__)\ndef f(): 1 / 0\nf()")
         cases = [["-m", "failing", "a", ""], ["-m", "no_main"], ["-m", "no_such_module"], ["-m", "no_main.part"],
                  ["-m", "timeit", "-n1", "-r1", "-s", "import sys", "sys.exit(3)"], ["-c", "def f(): 1 / 0\nf()"],
-                 ["-c", "1 +"], ["-c", "print(sorted(globals()), __name__)"], ["-c", "raise KeyboardInterrupt"],
+                 ["-c", "1 +"], ["-c", "print(sorted(globals()), __name__, __loader__)"], ["-c", "raise KeyboardInterrupt"],
                  ["-u", "-c", "import sys; print(sys.argv, sys.flags.unbuffered, sys.stdout.write_through)"],
                  ["-u", "-u", "-m", "failing"], ["missing.py"], ["-c", "import sys; sys.exit('text')", "-x", "--", "-u"]]
         for at in range(len(cases)):
