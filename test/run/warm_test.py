@@ -2,10 +2,13 @@
 
 What programs do in them is compared by warm_programs_test.py.
 """
+import ctypes
 import os
 import pathlib
 import re
 import signal
+import socket
+import subprocess
 import sys
 
 import clients_test
@@ -13,6 +16,7 @@ import harness
 import unittest
 import zipfile
 
+ZYGOTE = pathlib.Path(__file__).parents[2] / "lib/warm/zygote.py"
 MODULE = "xml.dom.minidom"  # nothing imports it unasked
 
 PROBE = '''
@@ -308,6 +312,43 @@ if os.environ['TFC_ATTEMPT'] == '2': os.kill(os.getpid(), 9)
         run = self.run_python("main.py", options=["--bundle", str(bundle), "--worker", "2"], cwd="/")
         self.assertEqual(sorted(run.lines()), sorted(f"[worker/{i}] {text}" for i in (0, 1) for text in ("own", "True True")))
         self.assertEqual([line for line in run.errors() if "cold" in line], [])
+
+
+class ForksTest(unittest.TestCase):
+    """The test takes the place of the guard, and true(1) that of each shim: no task starts."""
+
+    def start_zygote(self):
+        libc = ctypes.CDLL(None)
+        libc.prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: what is forked becomes a child of the test
+        self.addCleanup(libc.prctl, 36, 0)
+        connection, of_zygote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.addCleanup(connection.close)
+        with of_zygote:
+            start = f"import os, sys; os.dup2({of_zygote.fileno()}, 3); os.execv(sys.executable, sys.argv[1:])"
+            words = sys.executable, "-c", ZYGOTE.read_text(), MODULE
+            zygote = subprocess.Popen([sys.executable, "-c", start, *words], pass_fds=[of_zygote.fileno()])
+        self.addCleanup(zygote.wait)
+        self.addCleanup(zygote.kill)
+        self.assertEqual(connection.recv(100), b"ready")
+        return zygote.pid, connection
+
+    def state_of(self, pid):
+        """Its own memory in KiB, and its descriptors."""
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        return int(re.search(r"RssAnon:\s+(\d+) kB", status)[1]), sorted(os.listdir(f"/proc/{pid}/fd"))
+
+    def test_a_thousand_forks_leave_nothing_in_the_zygote(self):
+        pid, connection = self.start_zygote()
+        with open("/bin/true") as program, open(os.devnull) as null:
+            for number in range(1100):
+                if number == 100:
+                    memory, fds = self.state_of(pid)
+                socket.send_fds(connection, [b"fork 3"], [program.fileno(), null.fileno()])
+                for _ in "shim", "task":
+                    self.assertNotEqual(os.wait()[0], pid)
+        memory_now, fds_now = self.state_of(pid)
+        self.assertEqual(fds_now, fds)
+        self.assertLessEqual(memory_now, memory + 100)
 
 
 class WarmJobTest(clients_test.ClientsTest):
