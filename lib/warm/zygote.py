@@ -68,16 +68,14 @@ def open_fds():
 
 
 def running_children():
-    with open(f"/proc/self/task/{os.getpid()}/children") as file:
-        pids = file.read().split()
     running = []
-    for pid in pids:
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/stat") as file:
-                state = file.read().rpartition(")")[2].split()[0]
-        except OSError:  # the kernel has reaped it
+                state, parent = file.read().rpartition(")")[2].split()[:2]
+        except OSError:  # it has ended
             continue
-        if state != "Z":
+        if int(parent) == os.getpid() and state != "Z":
             running.append(pid)
     return running
 
