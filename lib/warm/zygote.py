@@ -39,7 +39,7 @@ NODE_SIGNALS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM}  #
 
 
 def thread_names():
-    """Of those that run besides this one. One that has been joined may be listed for a moment, with the flag that it
+    """The names of the other threads. A thread that has been joined may be listed for a moment, with the flag that it
     exits (proc(5))."""
     of_python = {}
     if "threading" in sys.modules:
@@ -57,7 +57,7 @@ def thread_names():
 
 
 def open_fds():
-    """The descriptors and what they are; that of the listing is closed by then."""
+    """The open descriptors and their targets, without the descriptor that reads the directory."""
     found = {}
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -126,7 +126,8 @@ def import_modules(names):
 
 
 def entries_without_finder():
-    """Entries of the module path that were no directories when they were searched. The finder of a directory notices changes."""
+    """Entries of the module path that were no directories when they were searched. The finder of a directory notices
+    changes."""
     return [entry for entry, finder in sys.path_importer_cache.items()
             if not isinstance(finder, importlib.machinery.FileFinder)]
 
@@ -171,7 +172,8 @@ def check_is_forkable(before):
 
 
 def end_subreaper():
-    """Whether a module has made this process one: the guard could not adopt the shims. The tasks become one again."""
+    """A subreaper would adopt the shims in place of the guard. Returns whether a module has made this process one: its
+    tasks become one again."""
     was_subreaper = ctypes.c_int()
     libc = ctypes.CDLL(None)
     libc.prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(was_subreaper))
@@ -280,6 +282,7 @@ def python_path():
     path = os.environ.get("PYTHONPATH", "")
     return [os.path.abspath(directory) for directory in path.split(os.pathsep)] if path else []
 
+
 def enter_python_path(of_zygote):
     """Instead of the zygote's. Directories that only the task has are those of the library: that of its bundle, and that
     of python_stacks.py, which would not stay in the path."""
@@ -289,7 +292,6 @@ def enter_python_path(of_zygote):
     for entry in outdated_entries:
         sys.path_importer_cache.pop(entry, None)
     zipimport._zip_directory_cache.clear()
-
 
 
 def reseed():
@@ -380,18 +382,18 @@ def become_task(shim):
 
 def new_main():
     main = types.ModuleType("__main__")
-    main.__loader__ = importlib.machinery.BuiltinImporter
     main.__builtins__ = __builtins__
+    main.__loader__ = importlib.machinery.BuiltinImporter
     if "__annotations__" in globals():
         main.__annotations__ = {}
     for name in {"__main__", "__mp_main__"} & sys.modules.keys():  # the second is a name of multiprocessing for it
         sys.modules[name] = main
     return main
 
+
 def enter_path(directory):
     if not getattr(sys.flags, "safe_path", False):  # PYTHONSAFEPATH
         sys.path.insert(0, directory)
-
 
 
 def prepare_script(path):
@@ -411,7 +413,7 @@ def prepare_script(path):
 
 
 def compile_text(text):
-    """Of -c. From Python 3.13 on, tracebacks show its lines, which the first version finds by the name."""
+    """The program of -c. From Python 3.13 on, tracebacks show its lines; 3.13.0 looks them up by the file name."""
     code = compile(text, "<string>", "exec", dont_inherit=True)
     if hasattr(linecache, "_register_code"):
         linecache._register_code("<string>" if "<string>" in linecache.cache else code, text, "<string>")
@@ -439,7 +441,7 @@ def prepare(argv):
 
 
 def cut_own_frames(error):
-    """Its traceback begins with the program then, as if nothing had called that."""
+    """The traceback begins with the program's frames then, as in an interpreter that nothing has called."""
     tb = error.__traceback__
     while tb and tb.tb_frame.f_globals is globals():
         tb = tb.tb_next
@@ -447,7 +449,7 @@ def cut_own_frames(error):
 
 
 def end_with(code):
-    """Of SystemExit: the exit status, which end_program needs."""
+    """Sets the exit status for end_program from the code of a SystemExit."""
     global status
     if isinstance(code, int):
         status = code & 0xff if -2**63 <= code < 2**63 else 255  # as a C long
@@ -456,7 +458,8 @@ def end_with(code):
 
 
 def release_own_modules():
-    """Those of the program, as the interpreter does it: objects that nothing else uses see all names at their end."""
+    """Removes the program's modules in the interpreter's order: finalizers of objects that only a module refers to can
+    still use all names of that module."""
     own = {name: module for name, module in sys.modules.items() if id(module) not in shared_modules}
     left = [weakref.ref(module) for module in own.values() if isinstance(module, types.ModuleType)]
     sys.modules.update(dict.fromkeys(own))
@@ -470,7 +473,7 @@ def release_own_modules():
 
 
 def finalize(objects):
-    """As at the end of a cycle of garbage. What files have buffered is written first."""
+    """Calls each finalizer once, as the garbage collector does. Files write their buffers first."""
     kinds = {kind for kind in {type(each) for each in objects} if hasattr(kind, "__del__")}
     files = {kind for kind in kinds if _io._IOBase in kind.__mro__}
     for group in files, kinds - files:
@@ -531,7 +534,7 @@ def show(error):
 
 
 def failure_of(program):
-    """What it has raised; None: it has ended normally."""
+    """The exception that the program has raised, or None."""
     try:
         program()
     except SystemExit:
@@ -545,7 +548,8 @@ def failure_of(program):
 
 
 def run_to_end(program):
-    """Whether it has failed. Its hook runs when the exception is no longer handled, as in the interpreter."""
+    """Returns whether the program has failed. sys.excepthook runs when the exception is no longer being handled, as in
+    the interpreter."""
     failure = failure_of(program)
     if failure is None:
         return False
@@ -582,8 +586,8 @@ is_subreaper = end_subreaper()
 outdated_entries = entries_without_finder()
 shared_modules = {id(module): module for module in sys.modules.values()}
 gc.freeze()
+if gc.get_threshold()[0] == 0:  # no module has set it
+    gc.set_threshold(*collector)
 sys.stdout.flush()
 sys.stderr.flush()
 run(prepare(become_task(serve(socket.socket(fileno=GUARD)))))
-if gc.get_threshold()[0] == 0:  # no module has set it
-    gc.set_threshold(*collector)

@@ -10,11 +10,11 @@ import signal
 import socket
 import subprocess
 import sys
+import unittest
+import zipfile
 
 import clients_test
 import harness
-import unittest
-import zipfile
 
 ZYGOTE = pathlib.Path(__file__).parents[2] / "lib/warm/zygote.py"
 MODULE = "xml.dom.minidom"  # nothing imports it unasked
@@ -174,13 +174,13 @@ class WarmTest(harness.RunTest):
                 "import os; print({name: os.environ.get(name) for name in ('A', 'OMP_A', 'OMP_B', 'C')})"),
             "it sets a default": ("import os; os.environ.setdefault('C', 'of the module')", "import os; print(os.environ['C'])"),
             "it has another umask": ("import os; os.umask(0o77)", "import os; print(os.umask(0))"),
+            "it does without the collector": ("import gc; gc.disable()", "import gc; print(gc.isenabled(), gc.get_threshold())"),
+            "it collects seldom": ("import gc; gc.set_threshold(50000, 20, 5)", "import gc; print(gc.isenabled(), gc.get_threshold())"),
             "it has other limits": (
                 "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))",
                 "import resource; print(resource.getrlimit(resource.RLIMIT_CORE))"),
         }
         variables = [f"PYTHONPATH={self.dir}", "OMP_A=of the job", "OMP_B=of the job", "C=of the job"]
-            "it does without the collector": ("import gc; gc.disable()", "import gc; print(gc.isenabled(), gc.get_threshold())"),
-            "it collects seldom": ("import gc; gc.set_threshold(50000, 20, 5)", "import gc; print(gc.isenabled(), gc.get_threshold())"),
         options = [word for variable in variables for word in ("--env", variable)]
         for case, (module, program) in cases.items():
             with self.subTest(case):
@@ -221,11 +221,6 @@ class WarmTest(harness.RunTest):
                                        "[worker/0#3] 22 True ['a b'] x"], run.err)
         self.assertEqual([line for line in run.errors() if "cold" in line], [])
 
-    def test_a_relative_interpreter_is_found_in_the_directory_of_the_task(self):
-        os.mkdir(os.path.join(self.dir, "bin"))
-        os.symlink(sys.executable, os.path.join(self.dir, "bin", "python3"))
-        run = self.run_local("--framework", "none", "--warm", MODULE, "--env", f"PYTHONHOME={sys.base_prefix}", "--",
-                             "bin/python3", "-c", f"import sys; print(sys.executable, {MODULE!r} in sys.modules)", cwd=self.dir)
     def test_a_module_that_was_edited_during_the_import_is_imported_again(self):
         """It edits itself: the state before it was read counts."""
         self.write("edited.py", "VALUE = 1\nwith open(__file__, 'w') as file: file.write('VALUE = 22\\n')\n")
@@ -268,6 +263,11 @@ if os.environ['TFC_ATTEMPT'] == '2': os.kill(os.getpid(), 9)
         run = self.run_python(script, *path, warm="searching", options=["--env", "PYTHONPATH=" + ":".join([*path, self.dir])])
         self.assertEqual(run.lines(), ["[worker/0#2] True"], run.err)
 
+    def test_a_relative_interpreter_is_found_in_the_directory_of_the_task(self):
+        os.mkdir(os.path.join(self.dir, "bin"))
+        os.symlink(sys.executable, os.path.join(self.dir, "bin", "python3"))
+        run = self.run_local("--framework", "none", "--warm", MODULE, "--env", f"PYTHONHOME={sys.base_prefix}", "--",
+                             "bin/python3", "-c", f"import sys; print(sys.executable, {MODULE!r} in sys.modules)", cwd=self.dir)
         self.assertEqual((run.lines(), run.status), ([f"[worker/0] {self.dir}/bin/python3 True"], 0), run.err)
 
     def test_refusals_without_a_try(self):

@@ -76,8 +76,8 @@ class TaskInfo:
 class Zygote:
     """A process of a node from which attempts of a job with `warm` are forked.
 
-    `attempts` are those of the job. Its memory is `rss_bytes`; of these, `anonymous_bytes` are not of files such as
-    libraries, and are shared with an attempt until it writes to them.
+    `attempts` counts those of the job. `rss_bytes` is its resident memory, and `anonymous_bytes` the part of it that does
+    not belong to files such as libraries: an attempt shares that part until it writes to it.
     """
 
     node: str = ""
