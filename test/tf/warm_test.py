@@ -78,6 +78,18 @@ class WarmTest(parameter_server_test.Deaths):
         self.assert_succeeded("chief/0")
         self.assertEqual(job.attempts(), {"chief/0": 3, "worker/0": 2, "worker/1": 3, "ps/0": 2})
 
+    def test_attempts_draw_different_numbers_from_the_generator_of_numpy(self):
+        program = ("import os, sys\n"
+                   "was_there = 'numpy.random' in sys.modules\n"
+                   "import numpy\n"
+                   "print('drew', was_there, numpy.random.random(), flush=True)\n"
+                   "if os.environ['TFC_ATTEMPT'] < '3': os.kill(os.getpid(), 9)")
+        job = self.start("--framework", "none", "--", sys.executable, "-c", program)
+        self.assertEqual(job.end()[1], 0)
+        drawn = [event["text"].split()[1:] for event in job.events if event["event"] == "output" and "drew" in event["text"]]
+        self.assertEqual([was_there for was_there, _ in drawn], ["True"] * 3)
+        self.assertEqual(len({number for _, number in drawn}), 3)
+
     def test_a_summary_that_is_never_flushed_is_in_the_file_at_the_end(self):
         """TensorFlow itself refers to the default writer, and its modules are shared with other tasks."""
         program = ("import sys, tensorflow as tf\n"
