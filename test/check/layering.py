@@ -26,7 +26,7 @@ WORDS = {("cluster", "gateway")}
 
 # The helper programs are small and free of dependencies: of the library they take only this.
 PROGRAM_BASE = [f"base/{name}.h"
-                for name in ("list", "clock", "dir", "file", "map", "pass", "proc_stat")]
+                for name in ("list", "clock", "dir", "exec_path", "file", "map", "pass", "proc_stat")]
 PROGRAMS = {"proc/guard": [*PROGRAM_BASE, "port/bind_window.h", "proc/"],
             "proc/shim": [*PROGRAM_BASE, "log/overwrite.h", "log/writer.h", "proc/"]}
 

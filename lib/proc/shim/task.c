@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/exec_path.h"
+
 /*
  * As execvpe(3) with the task's own PATH, except that a file that is not executable code is an
  * error, and that a directory is reported as one.
@@ -19,7 +21,6 @@ static int task_exec(const struct shim_launch *launch)
 {
 	const char *name = launch->argv[0];
 	char file[PATH_MAX];
-	size_t name_len = strlen(name);
 	int error = ENOENT;
 	if (strchr(name, '/') || !*name) {
 		struct stat file_stat;
@@ -28,28 +29,22 @@ static int task_exec(const struct shim_launch *launch)
 		bool is_dir = stat(name, &file_stat) == 0 && S_ISDIR(file_stat.st_mode);
 		return error == EACCES && is_dir ? EISDIR : error;
 	}
-	const char *at = "/usr/local/bin:/bin:/usr/bin";
+	const char *path = TFC__EXEC_PATH;
 	for (char *const *env = launch->env; *env; env++)
 		if (strncmp(*env, "PATH=", 5) == 0) {
-			at = *env + 5;
+			path = *env + 5;
 			break;
 		}
-	for (;; at++) {
-		size_t len = strcspn(at, ":");
-		if (len + name_len + 2 <= sizeof(file)) {
-			memcpy(file, at, len);
-			file[len] = '/';
-			memcpy(file + len + (len > 0), name, name_len + 1);
-			execve(file, launch->argv, launch->env);
-			if (errno == EACCES)
-				error = EACCES;
-			else if (errno != ENOENT && errno != ENOTDIR)
-				return errno;
-		}
-		at += len;
-		if (!*at)
-			return error;
+	while (path) {
+		if (!tfc__exec_path_next(&path, name, file, sizeof(file)))
+			continue;
+		execve(file, launch->argv, launch->env);
+		if (errno == EACCES)
+			error = EACCES;
+		else if (errno != ENOENT && errno != ENOTDIR)
+			return errno;
 	}
+	return error;
 }
 
 /* The report lies in memory that child and parent share. */
