@@ -1,11 +1,15 @@
 /* Which attempts a zygote can serve, and which of them can share one. */
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buf.h"
+#include "base/exec_path.h"
 #include "warm/zygotes.h"
 
 /*
@@ -66,7 +70,17 @@ static bool is_own_dir(const char *dir, size_t len, const struct tfc__warm_attem
 	return false;
 }
 
-/* PYTHONPATH without the attempt's own directories, or NULL: out of memory. */
+/*
+ * A zygote runs in "/", and would search relative directories of PATH there. The interpreter is in
+ * none of them (interpreter_check).
+ */
+static bool is_shared_dir(const char *variable, const char *dir, size_t len,
+			  const struct tfc__warm_attempt *attempt)
+{
+	return strncmp(variable, "PATH=", 5) == 0 ? dir[0] == '/' : !is_own_dir(dir, len, attempt);
+}
+
+/* PATH or PYTHONPATH with the directories that a zygote can use. NULL: out of memory. */
 static char *shared_path(const char *variable, const struct tfc__warm_attempt *attempt)
 {
 	char *copy = strdup(variable), *to = copy;
@@ -76,7 +90,7 @@ static char *shared_path(const char *variable, const struct tfc__warm_attempt *a
 	to += from - variable;
 	for (bool is_first = true; *from;) {
 		size_t len = strcspn(from, ":");
-		if (!is_own_dir(from, len, attempt)) {
+		if (is_shared_dir(variable, from, len, attempt)) {
 			if (!is_first)
 				*to++ = ':';
 			memmove(to, from, len);
@@ -99,34 +113,63 @@ static bool has_directory(const char *name)
 	return strchr(name, '/') != NULL;
 }
 
-/* To the working directory, and not to be searched for in PATH. */
-static bool is_relative(const char *name)
+static bool is_relative(const char *path)
 {
-	return has_directory(name) && name[0] != '/';
+	return path[0] != '/';
 }
 
-/* The file that exec would find; false: none. */
-static bool find_program(const char *name, const char *const *env, struct stat *ret_status)
+/* The interpreter of an attempt, as exec finds it in the attempt's working directory. */
+struct interpreter {
+	char path[PATH_MAX]; /* absolute */
+	char name[PATH_MAX]; /* the same file, as exec is called: may be relative */
+	struct stat status;  /* all zero: there is no such program */
+};
+
+static bool interpreter_exists(const struct interpreter *interpreter)
 {
-	const char *path = tfc__env_get(env, "PATH");
-	char file[4096];
-	if (has_directory(name) || !path)
-		return stat(name, ret_status) == 0;
-	for (; *path; path += strcspn(path, ":"), path += *path == ':') {
-		int len = snprintf(file, sizeof(file), "%.*s/%s", (int)strcspn(path, ":"), path,
-				   name);
-		if (len < (int)sizeof(file) && stat(file, ret_status) == 0 &&
-		    S_ISREG(ret_status->st_mode))
-			return true;
+	return interpreter->status.st_mode != 0;
+}
+
+/* Sets the path, and the status if it is that of a program. Returns whether it is. */
+static bool interpreter_set(struct interpreter *interpreter,
+			    const struct tfc__warm_attempt *attempt)
+{
+	const char *cwd = is_relative(interpreter->name) && attempt->cwd ? attempt->cwd : "";
+	struct stat status;
+	int len = snprintf(interpreter->path, sizeof(interpreter->path), "%s%s%s", cwd,
+			   *cwd ? "/" : "", interpreter->name);
+	if (len >= (int)sizeof(interpreter->path) || stat(interpreter->path, &status) < 0 ||
+	    !S_ISREG(status.st_mode) ||
+	    faccessat(AT_FDCWD, interpreter->path, X_OK, AT_EACCESS) < 0)
+		return false;
+	interpreter->status = status;
+	return true;
+}
+
+static void interpreter_find(struct interpreter *interpreter,
+			     const struct tfc__warm_attempt *attempt)
+{
+	const char *name = attempt->argv[0], *path = tfc__env_get(attempt->env, "PATH");
+	*interpreter = (struct interpreter){.path = ""};
+	if (has_directory(name)) {
+		snprintf(interpreter->name, sizeof(interpreter->name), "%s", name);
+		interpreter_set(interpreter, attempt);
+		return;
 	}
-	return false;
+	if (!path)
+		path = TFC__EXEC_PATH;
+	while (path)
+		if (tfc__exec_path_next(&path, name, interpreter->name,
+					sizeof(interpreter->name)) &&
+		    interpreter_set(interpreter, attempt))
+			return;
 }
 
 char *tfc__warm_interpreter(const struct tfc__warm_attempt *attempt)
 {
 	const char *name = attempt->argv[0];
 	char *path = NULL;
-	if (!is_relative(name) || !attempt->cwd)
+	if (!has_directory(name) || !is_relative(name) || !attempt->cwd)
 		return strdup(name);
 	return asprintf(&path, "%s/%s", attempt->cwd, name) < 0 ? NULL : path;
 }
@@ -135,13 +178,14 @@ char *tfc__warm_key(const struct tfc__warm_attempt *attempt, struct tfc__strv *e
 {
 	struct tfc__strv variables = {0};
 	struct tfc__buf key = {0};
-	struct stat status = {0};
+	struct interpreter found;
 	for (const char *const *variable = attempt->env; *variable; variable++) {
 		if (is_named(base, *variable))
 			tfc__strv_add(env, *variable);
 		if (!is_named(keyed, *variable) || is_named(unkeyed, *variable))
 			continue;
-		if (strncmp(*variable, "PYTHONPATH=", 11) == 0)
+		if (strncmp(*variable, "PATH=", 5) == 0 ||
+		    strncmp(*variable, "PYTHONPATH=", 11) == 0)
 			tfc__strv_take(&variables, shared_path(*variable, attempt));
 		else
 			tfc__strv_add(&variables, *variable);
@@ -150,11 +194,11 @@ char *tfc__warm_key(const struct tfc__warm_attempt *attempt, struct tfc__strv *e
 		qsort(variables.items, variables.count, sizeof(*variables.items), compare_texts);
 	tfc__strv_add_all(env, (const char *const *)variables.items);
 	char *interpreter = tfc__warm_interpreter(attempt);
-	if (interpreter)
-		find_program(interpreter, attempt->env, &status);
+	interpreter_find(&found, attempt);
 	tfc__buf_addf(&key, "%s\n%llu %llu %lld.%09ld\n", interpreter ? interpreter : "",
-		      (unsigned long long)status.st_dev, (unsigned long long)status.st_ino,
-		      (long long)status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+		      (unsigned long long)found.status.st_dev,
+		      (unsigned long long)found.status.st_ino,
+		      (long long)found.status.st_mtim.tv_sec, found.status.st_mtim.tv_nsec);
 	for (size_t i = 0; i < attempt->modules->count; i++)
 		tfc__buf_addf(&key, "%s ", attempt->modules->items[i]);
 	for (size_t i = 0; i < variables.count; i++)
@@ -183,22 +227,65 @@ static bool python_can_run(const char *const *argv)
 	return len > 3 && program[0] != '-' && strcmp(program + len - 3, ".py") == 0;
 }
 
-static bool is_python(const char *program)
+static const char *base_name(const char *path)
 {
-	const char *slash = strrchr(program, '/');
-	return strncmp(slash ? slash + 1 : program, "python", 6) == 0;
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
 }
 
 /* Each attempt has its own copy of a bundle. */
-static bool is_in_own_dir(const char *cwd, const struct tfc__warm_attempt *attempt)
+static bool is_in_own_dir(const char *path, const struct tfc__warm_attempt *attempt)
 {
-	for (size_t i = 0; i < 2 && cwd; i++) {
+	for (size_t i = 0; i < 2; i++) {
 		const char *own = attempt->own_dirs[i];
 		size_t len = own ? strlen(own) : 0;
-		if (own && strncmp(own, cwd, len) == 0 && (!cwd[len] || cwd[len] == '/'))
+		if (own && strncmp(own, path, len) == 0 && path[len] == '/')
 			return true;
 	}
 	return false;
+}
+
+static bool is_script(const char *path)
+{
+	char start[2] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false; /* a script must be readable */
+	ssize_t len = read(fd, start, sizeof(start));
+	close(fd);
+	return len == 2 && start[0] == '#' && start[1] == '!';
+}
+
+/*
+ * Refuses an interpreter that may be another one in another working directory. Through a relative
+ * directory in PATH, sys.executable of a cold attempt is relative, too.
+ */
+static void interpreter_check(const struct tfc__warm_attempt *attempt, char *text)
+{
+	static const char other[] = "which may choose another one in each directory; name "
+				    "the interpreter by its own path";
+	struct interpreter found;
+	char target[PATH_MAX];
+	interpreter_find(&found, attempt);
+	bool is_found = interpreter_exists(&found);
+	if ((has_directory(attempt->argv[0]) || is_found) && is_in_own_dir(found.path, attempt))
+		snprintf(text, TFC__WARM_TEXT,
+			 "the interpreter \"%.200s\" is in the bundle, of which each attempt has a "
+			 "copy",
+			 found.name);
+	else if (!is_found)
+		return; /* the attempt fails for the same reason */
+	else if (!has_directory(attempt->argv[0]) && is_relative(found.name))
+		snprintf(text, TFC__WARM_TEXT,
+			 "the interpreter \"%.200s\" is found through a relative directory in PATH",
+			 found.name);
+	else if (is_script(found.path))
+		snprintf(text, TFC__WARM_TEXT, "the interpreter \"%.200s\" is a script, %s",
+			 found.path, other);
+	else if (realpath(found.path, target) && !strstr(base_name(target), "python"))
+		snprintf(text, TFC__WARM_TEXT,
+			 "the interpreter \"%.150s\" is the program \"%.150s\", %s", found.path,
+			 target, other);
 }
 
 bool tfc__warm_check(const struct tfc__warm_attempt *attempt, char ret_text[TFC__WARM_TEXT])
@@ -211,7 +298,7 @@ bool tfc__warm_check(const struct tfc__warm_attempt *attempt, char ret_text[TFC_
 	else if (limits && limits->flags & TFC_LIMIT_USER)
 		snprintf(ret_text, TFC__WARM_TEXT,
 			 "the task runs as another user than the node (uid %u)", limits->uid);
-	else if (!is_python(attempt->argv[0]))
+	else if (strncmp(base_name(attempt->argv[0]), "python", 6) != 0)
 		snprintf(ret_text, TFC__WARM_TEXT, "the task runs \"%.200s\" and not Python",
 			 attempt->argv[0]);
 	else if (!python_can_run(attempt->argv))
@@ -219,11 +306,8 @@ bool tfc__warm_check(const struct tfc__warm_attempt *attempt, char ret_text[TFC_
 			ret_text, TFC__WARM_TEXT,
 			"only python SCRIPT.py, python -m MODULE and python -c CODE, without other "
 			"options, can be forked");
-	else if (is_relative(attempt->argv[0]) && is_in_own_dir(attempt->cwd, attempt))
-		snprintf(ret_text, TFC__WARM_TEXT,
-			 "the interpreter \"%.200s\" is in the bundle, of which each attempt has a "
-			 "copy",
-			 attempt->argv[0]);
+	else
+		interpreter_check(attempt, ret_text);
 	for (uint32_t i = 0; !*ret_text && limits && i < limits->rlimit_count; i++)
 		if (limits->rlimits[i].resource == RLIMIT_STACK)
 			snprintf(ret_text, TFC__WARM_TEXT,

@@ -270,6 +270,30 @@ if os.environ['TFC_ATTEMPT'] == '2': os.kill(os.getpid(), 9)
                              "bin/python3", "-c", f"import sys; print(sys.executable, {MODULE!r} in sys.modules)", cwd=self.dir)
         self.assertEqual((run.lines(), run.status), ([f"[worker/0] {self.dir}/bin/python3 True"], 0), run.err)
 
+    def test_an_interpreter_in_path_is_that_of_a_cold_start(self):
+        os.mkdir(os.path.join(self.dir, "bin"))
+        os.symlink(sys.executable, os.path.join(self.dir, "bin", "python3"))
+        os.mkdir(os.path.join(self.dir, "shims"))
+        shim = self.write("shims/python3", '#!/bin/sh\nread interpreter < .python-version; exec "$interpreter" "$@"\n')
+        os.chmod(shim, 0o755)
+        self.write(".python-version", f"{self.dir}/bin/python3\n")
+        code = "import os, sys; print(os.readlink('/proc/self/exe'), sys.executable, sys.prefix, sys.orig_argv, os.environ['PATH'])"
+        cases = {
+            "bin:/usr/bin:/bin": 'the interpreter "bin/python3" is found through a relative directory in PATH',
+            f"{self.dir}/shims:/usr/bin:/bin": f'the interpreter "{shim}" is a script, which may choose another one in each '
+                                               "directory; name the interpreter by its own path",
+            f":absent:{self.dir}/bin": None,
+        }
+        for path, reason in cases.items():
+            with self.subTest(path):
+                def run(*options):
+                    return self.run_local("--framework", "none", *options, "--env", f"PYTHONHOME={sys.base_prefix}", "--env",
+                                          f"PATH={path}", "--", "python3", "-c", code, cwd=self.dir)
+                cold, warm = run(), run("--warm", MODULE)
+                self.assertEqual((warm.lines(), warm.status), (cold.lines(), 0), warm.err)
+                self.assertEqual([line.partition("no effect: ")[2] for line in warm.errors() if "starts cold" in line],
+                                 [reason] if reason else [])
+
     def test_refusals_without_a_try(self):
         def reasons(*words, options=()):
             run = self.run_local("--framework", "none", "--warm", MODULE, *options, "--", *words)

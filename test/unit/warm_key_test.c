@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "leaks.h"
 #include "warm/zygotes.h"
 
@@ -135,38 +136,187 @@ static void no_secret_is_in_the_environment_of_a_zygote(void **state)
 	tfc__strv_fini(&zygote_env);
 }
 
-static void make_program(const char *path)
+static void make_file(const char *path, mode_t mode, const char *text)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 	close(fd);
+}
+
+/* A new file of that name, as an installation makes it. */
+static void replace_file(const char *path, mode_t mode)
+{
+	char other[LEAKS_PATH + 32];
+	snprintf(other, sizeof(other), "%s.new", path);
+	make_file(other, mode, "");
+	assert_int_equal(rename(other, path), 0);
+}
+
+static char *key_of(const struct tfc__warm_attempt *attempt)
+{
+	struct tfc__strv env = {0};
+	char *key = tfc__warm_key(attempt, &env);
+	assert_non_null(key);
+	tfc__strv_fini(&env);
+	return key;
+}
+
+static void assert_refused(const struct tfc__warm_attempt *attempt, const char *format,
+			   const char *path)
+{
+	char text[TFC__WARM_TEXT], expected[TFC__WARM_TEXT];
+	assert_false(tfc__warm_check(attempt, text));
+	snprintf(expected, sizeof(expected), format, path);
+	assert_string_equal(text, expected);
 }
 
 /* Another interpreter of the same name is another key. */
 static void a_replaced_interpreter_makes_another_key(void **state)
 {
-	char dir[LEAKS_PATH], program[LEAKS_PATH + 16], other[LEAKS_PATH + 16];
-	struct tfc__strv env = {0};
+	char dir[LEAKS_PATH], program[LEAKS_PATH + 16];
 	leaks_make_dir(dir);
 	snprintf(program, sizeof(program), "%s/python3", dir);
-	snprintf(other, sizeof(other), "%s/new", dir);
-	make_program(program);
+	make_file(program, 0700, "");
 	const char *argv[] = {program, "train.py", NULL}, *none[] = {NULL};
 	struct tfc__warm_attempt attempt = attempt_with(none);
 	attempt.argv = argv;
-	char *before = tfc__warm_key(&attempt, &env);
-	char *again = tfc__warm_key(&attempt, &env);
-	make_program(other);
-	assert_int_equal(rename(other, program), 0);
-	char *after = tfc__warm_key(&attempt, &env);
+	char *before = key_of(&attempt), *again = key_of(&attempt);
+	replace_file(program, 0700);
+	char *after = key_of(&attempt);
 	assert_string_equal(before, again);
 	assert_string_not_equal(before, after);
 	free(before);
 	free(again);
 	free(after);
-	tfc__strv_fini(&env);
-	assert_int_equal(unlink(program), 0);
-	assert_int_equal(rmdir(dir), 0);
+	assert_int_equal(tfc__remove_tree(dir), 0);
+}
+
+/* A directory, and a file that is not executable. */
+static void the_interpreter_is_the_first_program_in_path(void **state)
+{
+	char dir[LEAKS_PATH], path[4 * LEAKS_PATH], file[LEAKS_PATH + 16], last[LEAKS_PATH + 16];
+	leaks_make_dir(dir);
+	for (const char *name = "abc"; *name; name++) {
+		snprintf(file, sizeof(file), "%s/%c", dir, *name);
+		assert_int_equal(mkdir(file, 0700), 0);
+	}
+	snprintf(file, sizeof(file), "%s/a/python3", dir);
+	assert_int_equal(mkdir(file, 0700), 0);
+	snprintf(file, sizeof(file), "%s/b/python3", dir);
+	make_file(file, 0600, "");
+	snprintf(last, sizeof(last), "%s/c/python3", dir);
+	make_file(last, 0700, "");
+	snprintf(path, sizeof(path), "PATH=%s/a:%s/b:%s/c", dir, dir, dir);
+	const char *env[] = {path, NULL};
+	const struct tfc__warm_attempt attempt = attempt_with(env);
+	char *before = key_of(&attempt);
+	replace_file(file, 0600);
+	char *skipped = key_of(&attempt);
+	replace_file(last, 0700);
+	char *replaced = key_of(&attempt);
+	replace_file(file, 0700);
+	char *earlier = key_of(&attempt);
+	assert_string_equal(before, skipped);
+	assert_string_not_equal(before, replaced);
+	assert_string_not_equal(replaced, earlier);
+	free(before);
+	free(skipped);
+	free(replaced);
+	free(earlier);
+	assert_int_equal(tfc__remove_tree(dir), 0);
+}
+
+/* sys.executable is relative then, and the zygote is in another directory. */
+static void an_interpreter_in_a_relative_directory_of_path_is_refused(void **state)
+{
+	static const char *const refused[] = {"PATH=bin:/usr/bin", "PATH=/absent:bin",
+					      "PATH=./bin/../bin:/usr/bin"};
+	char dir[LEAKS_PATH], bin[LEAKS_PATH + 16], file[LEAKS_PATH + 32], path[LEAKS_PATH + 32];
+	leaks_make_dir(dir);
+	snprintf(bin, sizeof(bin), "%s/bin", dir);
+	snprintf(file, sizeof(file), "%s/python3", bin);
+	assert_int_equal(mkdir(bin, 0700), 0);
+	make_file(file, 0700, "");
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		const char *env[] = {refused[i], NULL};
+		struct tfc__warm_attempt attempt = attempt_with(env);
+		attempt.cwd = dir;
+		assert_refused(&attempt,
+			       "the interpreter \"%s\" is found through a relative directory in "
+			       "PATH",
+			       i == 2 ? "./bin/../bin/python3" : "bin/python3");
+		attempt.own_dirs[1] = dir;
+		assert_refused(&attempt,
+			       "the interpreter \"%s\" is in the bundle, of which each attempt has "
+			       "a copy",
+			       i == 2 ? "./bin/../bin/python3" : "bin/python3");
+	}
+	snprintf(path, sizeof(path), "PATH=:%s", bin);
+	const char *env[] = {path, NULL};
+	struct tfc__warm_attempt attempt = attempt_with(env);
+	attempt.cwd = bin;
+	assert_refused(&attempt,
+		       "the interpreter \"%s\" is found through a relative directory in PATH",
+		       "python3");
+	assert_int_equal(tfc__remove_tree(dir), 0);
+}
+
+/* The zygote, whose directory is "/", would search it there. */
+static void relative_directories_of_path_without_an_interpreter_do_not_count(void **state)
+{
+	char dir[LEAKS_PATH], file[LEAKS_PATH + 16], path[2][LEAKS_PATH + 32];
+	char text[TFC__WARM_TEXT];
+	struct tfc__strv zygote_env = {0};
+	leaks_make_dir(dir);
+	snprintf(file, sizeof(file), "%s/python3", dir);
+	make_file(file, 0700, "");
+	snprintf(path[0], sizeof(path[0]), "PATH=%s", dir);
+	snprintf(path[1], sizeof(path[1]), "PATH=:bin:%s:.", dir);
+	const char *env[] = {path[0], NULL}, *other_env[] = {path[1], NULL};
+	struct tfc__warm_attempt one = attempt_with(env), other = attempt_with(other_env);
+	one.cwd = "/one";
+	other.cwd = "/other";
+	assert_true(tfc__warm_check(&other, text));
+	assert_true(have_same_key(&one, &other));
+	free(tfc__warm_key(&other, &zygote_env));
+	assert_int_equal(zygote_env.count, 1);
+	assert_string_equal(zygote_env.items[0], path[0]);
+	tfc__strv_fini(&zygote_env);
+	assert_int_equal(tfc__remove_tree(dir), 0);
+}
+
+/* As pyenv and mise install them. */
+static void a_program_that_chooses_an_interpreter_is_refused(void **state)
+{
+	char dir[LEAKS_PATH], script[LEAKS_PATH + 16], link[LEAKS_PATH + 16];
+	char target[LEAKS_PATH + 16], path[LEAKS_PATH + 16], expected[TFC__WARM_TEXT];
+	leaks_make_dir(dir);
+	snprintf(path, sizeof(path), "PATH=%s", dir);
+	snprintf(script, sizeof(script), "%s/python3", dir);
+	snprintf(link, sizeof(link), "%s/python", dir);
+	snprintf(target, sizeof(target), "%s/mise", dir);
+	make_file(script, 0700, "#!/bin/sh\n");
+	make_file(target, 0700, "");
+	assert_int_equal(symlink("mise", link), 0);
+	const char *argv[] = {"python", "train.py", NULL}, *absolute[] = {script, "train.py", NULL};
+	const char *env[] = {path, NULL};
+	struct tfc__warm_attempt attempt = attempt_with(env);
+	const char *const *by_name[] = {python, absolute};
+	for (size_t i = 0; i < 2; i++) {
+		attempt.argv = by_name[i];
+		assert_refused(&attempt,
+			       "the interpreter \"%s\" is a script, which may choose another one "
+			       "in each directory; name the interpreter by its own path",
+			       script);
+	}
+	attempt.argv = argv;
+	snprintf(expected, sizeof(expected),
+		 "the interpreter \"%s\" is the program \"%%s\", which may choose another one in "
+		 "each directory; name the interpreter by its own path",
+		 link);
+	assert_refused(&attempt, expected, target);
+	assert_int_equal(tfc__remove_tree(dir), 0);
 }
 
 static void only_python_programs_are_forked(void **state)
@@ -268,6 +418,10 @@ int main(void)
 		cmocka_unit_test(directories_of_the_attempt_itself_do_not_count),
 		cmocka_unit_test(no_secret_is_in_the_environment_of_a_zygote),
 		cmocka_unit_test(a_replaced_interpreter_makes_another_key),
+		cmocka_unit_test(the_interpreter_is_the_first_program_in_path),
+		cmocka_unit_test(an_interpreter_in_a_relative_directory_of_path_is_refused),
+		cmocka_unit_test(relative_directories_of_path_without_an_interpreter_do_not_count),
+		cmocka_unit_test(a_program_that_chooses_an_interpreter_is_refused),
 		cmocka_unit_test(a_relative_interpreter_is_that_of_the_working_directory),
 		cmocka_unit_test(an_interpreter_in_the_bundle_is_refused),
 		cmocka_unit_test(only_python_programs_are_forked),
