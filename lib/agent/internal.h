@@ -191,6 +191,7 @@ struct agent_task {
 	tfc_error *error;     /* of a failed hold or a refusal, or about a foreign listener */
 	bool is_output_lost;  /* it is being lost now */
 	uint64_t output_lost; /* bytes of the attempt that job->output_lost contains */
+	uint32_t zygote;      /* number of the one that the last attempt was given to; 0: none */
 };
 
 struct tfc__agent_job {
@@ -230,9 +231,8 @@ struct tfc__agent_job {
 	struct tfc__observer bundle_waiter;
 	tfc_process *removing; /* removes the unpacked directories after the job's end */
 	struct tfc__log_dir logs;
-	void *feed;                   /* NULL: not opened yet */
-	struct agent_task *warm_task; /* the first whose attempt was to be forked; or NULL */
-	bool is_cold_reported;        /* that attempts start cold although the job has "warm" */
+	void *feed;            /* NULL: not opened yet */
+	bool is_cold_reported; /* that attempts start cold although the job has "warm" */
 };
 
 /* ---- feeds */

@@ -20,16 +20,28 @@ static void warm_report_cold(struct agent_task *task, const char *reason)
 	tfc__agent_notify(task, &(struct tfc__task_event){.kind = TFC__AGENT_NOTICE, .text = text});
 }
 
+/*
+ * A task whose last attempt was to be forked from it. One that has moved to another node does not
+ * count: the maintainer would not report what is said of it from here. NULL: none.
+ */
+static struct agent_task *warm_find_task(struct tfc__agent_job *job, uint32_t number)
+{
+	for (uint32_t i = 0; i < job->task_count; i++)
+		if (job->tasks[i].has_slot && job->tasks[i].zygote == number)
+			return &job->tasks[i];
+	return NULL;
+}
+
+/* Without a task here, a failure is reported when the next attempt starts cold. */
 static void warm_on_change(void *user, uint32_t number, const tfc_zygote *zygote)
 {
 	struct tfc__agent_job *job = user;
-	if (!job->warm_task)
-		return;
-	tfc__agent_notify(job->warm_task, &(struct tfc__task_event){.kind = TFC__AGENT_ZYGOTE,
-								    .number = number,
-								    .zygote = zygote});
-	if (zygote && zygote->state == TFC_ZYGOTE_FAILED)
-		warm_report_cold(job->warm_task, zygote->text);
+	struct agent_task *task = warm_find_task(job, number);
+	job->fn(job->user, &(struct tfc__task_event){.kind = TFC__AGENT_ZYGOTE,
+						     .number = number,
+						     .zygote = zygote});
+	if (task && zygote && zygote->state == TFC_ZYGOTE_FAILED)
+		warm_report_cold(task, zygote->text);
 }
 
 bool tfc__warm_is_importing(const struct agent_task *task)
@@ -67,9 +79,8 @@ const tfc_process *tfc__warm_zygote(struct agent_task *task, const tfc_process_o
 		.cwd = options->cwd,
 		.user = job,
 	};
-	if (!job->warm_task)
-		job->warm_task = task;
-	const tfc_process *zygote = tfc__zygotes_get(job->agent->zygotes, &attempt, reason);
+	const tfc_process *zygote = tfc__zygotes_get(job->agent->zygotes, &attempt, reason,
+						     &task->zygote);
 	if (!zygote && *reason)
 		warm_report_cold(task, reason);
 	free(stacks_dir);

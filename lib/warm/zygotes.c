@@ -385,9 +385,10 @@ static struct zygote_entry *zygotes_make(struct tfc__zygotes *zygotes,
 
 const tfc_process *tfc__zygotes_get(struct tfc__zygotes *zygotes,
 				    const struct tfc__warm_attempt *attempt,
-				    char ret_text[TFC__WARM_TEXT])
+				    char ret_text[TFC__WARM_TEXT], uint32_t *ret_number)
 {
 	struct tfc__strv env = {0};
+	*ret_number = 0;
 	if (!tfc__warm_check(attempt, ret_text))
 		return NULL;
 	char *key = tfc__warm_key(attempt, &env);
@@ -402,6 +403,7 @@ const tfc_process *tfc__zygotes_get(struct tfc__zygotes *zygotes,
 	struct zygote_user *user = zygote ? zygote_add_user(zygote, attempt->user) : NULL;
 	if (!user)
 		return NULL;
+	*ret_number = zygote->number;
 	user->attempts += zygote->process != NULL;
 	tfc__list_remove(&zygote->link);
 	tfc__list_append(&zygotes->list, &zygote->link);

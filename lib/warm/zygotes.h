@@ -16,9 +16,10 @@
 struct tfc__zygotes;
 
 /*
- * A zygote of the user has changed, or an attempt of the user was given to it. It has a number, and
- * no node; NULL: it has ended, and may be made again. In dispatch, in tfc__zygotes_get and in
- * tfc__zygotes_report.
+ * Reports a zygote to a user: its state has changed, an attempt of the user was given to it, or
+ * tfc__zygotes_report was called. `number` says which zygote of the node it is; the name of the
+ * node is missing. NULL: it has ended, and another one is started when it is wanted. Called in
+ * dispatch, in tfc__zygotes_get and in tfc__zygotes_report.
  */
 typedef void (*tfc__zygotes_fn)(void *user, uint32_t number, const tfc_zygote *zygote);
 
@@ -47,14 +48,17 @@ struct tfc__warm_attempt {
 	void *user;      /* for fn, until tfc__zygotes_leave */
 };
 
-/*
- * The zygote from which the attempt is to be forked, which is started if there is none. NULL: the
- * attempt starts cold; ret_text then has the reason, or is empty if it was reported before.
- */
 #define TFC__WARM_TEXT 512
+
+/*
+ * Gives the attempt to a zygote, which is started if there is none. Returns the zygote, from which
+ * the attempt is to be forked, or NULL: the attempt starts cold, because no zygote can serve it, or
+ * because the zygote has failed. ret_text: why, or "" if there is nothing to report. ret_number: of
+ * the zygote, also of one that has failed; 0: there is none.
+ */
 const tfc_process *tfc__zygotes_get(struct tfc__zygotes *zygotes,
 				    const struct tfc__warm_attempt *attempt,
-				    char ret_text[TFC__WARM_TEXT]);
+				    char ret_text[TFC__WARM_TEXT], uint32_t *ret_number);
 
 /* Calls fn for each zygote of the user. */
 void tfc__zygotes_report(struct tfc__zygotes *zygotes, const void *user);
@@ -65,17 +69,22 @@ bool tfc__zygotes_are_importing(const struct tfc__zygotes *zygotes, const void *
 /* The user ends. Its zygotes stay, for the next one that wants them. */
 void tfc__zygotes_leave(struct tfc__zygotes *zygotes, const void *user);
 
+/* ---- key.c */
+
+/* Whether a zygote can serve the attempt. If not, ret_text says why. */
+bool tfc__warm_check(const struct tfc__warm_attempt *attempt, char ret_text[TFC__WARM_TEXT]);
+
 /*
- * key.c. The interpreter; one that is relative to the attempt's working directory, with that. NULL:
- * out of memory. The caller frees it.
+ * A text that is equal for two attempts if one zygote can serve both. The caller frees it. Adds the
+ * variables of that zygote to `env`. NULL, or env->is_failed: out of memory.
+ */
+char *tfc__warm_key(const struct tfc__warm_attempt *attempt, struct tfc__strv *env);
+
+/*
+ * The name by which a zygote for the attempt is executed: that of the attempt's arguments; if that
+ * is relative to the attempt's working directory, the absolute path. The caller frees it. NULL: out
+ * of memory.
  */
 char *tfc__warm_interpreter(const struct tfc__warm_attempt *attempt);
-/*
- * Whether the arguments are those of a Python program that a zygote can run; else the reason in
- * ret_text. And the text that is the same for all attempts that one zygote serves, which the caller
- * frees, with the zygote's environment. NULL: out of memory.
- */
-bool tfc__warm_check(const struct tfc__warm_attempt *attempt, char ret_text[TFC__WARM_TEXT]);
-char *tfc__warm_key(const struct tfc__warm_attempt *attempt, struct tfc__strv *env);
 
 #endif

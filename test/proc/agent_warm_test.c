@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +34,12 @@ struct warm_run {
 	tfc_job *definition;
 	struct tfc__agent_job *job;
 	uint32_t held, starts, ends;
+	uint32_t stopped_task; /* TASKS: none */
 	uint32_t notices;
+	uint32_t notice_task;
 	char notice[512];
 	bool was_importing;
+	pid_t pid;       /* of the zygote, while it imports */
 	uint32_t zygote; /* its number */
 	uint32_t state;  /* as it was last reported */
 	uint32_t attempts;
@@ -52,10 +56,13 @@ static void receive(void *user, const struct tfc__task_event *event)
 	run->starts += event->kind == TFC__AGENT_STARTED;
 	if (event->kind == TFC__AGENT_NOTICE) {
 		run->notices++;
+		run->notice_task = event->task;
 		snprintf(run->notice, sizeof(run->notice), "%s", event->text);
 	}
 	if (event->kind == TFC__AGENT_EXITED) {
 		run->ends++;
+		if (event->task == run->stopped_task)
+			return;
 		assert_int_equal(event->end.reason, TFC_EXIT_CODE);
 		assert_int_equal(event->end.status, 0);
 	}
@@ -68,6 +75,7 @@ static void receive(void *user, const struct tfc__task_event *event)
 	run->zygote = event->number;
 	run->state = zygote->state;
 	run->was_importing |= zygote->state == TFC_ZYGOTE_IMPORTING && zygote->pid > 0;
+	run->pid = zygote->pid;
 	run->attempts = zygote->attempts;
 	snprintf(run->failure, sizeof(run->failure), "%s", zygote->text);
 }
@@ -80,7 +88,7 @@ static void begin(struct warm_run *run)
 	struct tfc__agent_job_info info = {.id = "0123456789abcdef"};
 	tfc_error error = TFC_ERROR_INIT;
 	char text[512];
-	*run = (struct warm_run){.ctx = NULL};
+	*run = (struct warm_run){.stopped_task = TASKS};
 	leaks_make_dir(run->dir);
 	snprintf(text, sizeof(text), "%s/late.py", run->dir);
 	FILE *file = fopen(text, "w");
@@ -164,10 +172,61 @@ static void a_late_import_is_reported_once_and_attempts_start_cold(void **state)
 	finish(&run);
 }
 
+/* A maintainer does not report what a node says of a task that it has moved away. */
+static void a_late_import_is_reported_of_a_task_that_is_still_there(void **state)
+{
+	struct warm_run run;
+	begin(&run);
+	for (uint32_t i = 0; i < TASKS; i++)
+		agent_hold(&tfc__local_agent_ops, run.job, i, 1);
+	await_count(&run, &run.held, TASKS);
+	give_spec(&run);
+	for (uint32_t i = 0; i < TASKS; i++)
+		launch(&run, i, 1);
+	run.stopped_task = 0;
+	agent_stop(&tfc__local_agent_ops, run.job, 0, 0);
+	await_count(&run, &run.ends, 1);
+	agent_release(&tfc__local_agent_ops, run.job, 0);
+	assert_int_equal(run.notices, 0);
+	await_count(&run, &run.notices, 1);
+	assert_int_equal(run.notice_task, 1);
+	await_count(&run, &run.ends, TASKS);
+	finish(&run);
+}
+
+/* Without a task here, the next attempt says it. */
+static void a_failed_import_is_reported_when_a_task_is_there(void **state)
+{
+	struct warm_run run;
+	begin(&run);
+	agent_hold(&tfc__local_agent_ops, run.job, 0, 1);
+	await_count(&run, &run.held, 1);
+	give_spec(&run);
+	launch(&run, 0, 1);
+	run.stopped_task = 0;
+	agent_stop(&tfc__local_agent_ops, run.job, 0, 0);
+	await_count(&run, &run.ends, 1);
+	agent_release(&tfc__local_agent_ops, run.job, 0);
+	while (!run.pid)
+		assert_true(tfc_ctx_run(run.ctx, 100) >= 0);
+	assert_int_equal(kill(run.pid, SIGKILL), 0);
+	await_count(&run, &run.state, TFC_ZYGOTE_FAILED);
+	assert_int_equal(run.notices, 0);
+	agent_hold(&tfc__local_agent_ops, run.job, 1, 1);
+	await_count(&run, &run.held, 2);
+	launch(&run, 1, 1);
+	await_count(&run, &run.ends, 2);
+	assert_int_equal(run.notices, 1);
+	assert_int_equal(run.notice_task, 1);
+	finish(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_late_import_is_reported_once_and_attempts_start_cold),
+		cmocka_unit_test(a_late_import_is_reported_of_a_task_that_is_still_there),
+		cmocka_unit_test(a_failed_import_is_reported_when_a_task_is_there),
 	};
 	return cmocka_run_group_tests_name("agent_warm", tests, NULL, NULL);
 }

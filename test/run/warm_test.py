@@ -149,6 +149,24 @@ class WarmTest(harness.RunTest):
                 self.assertIn(f'starts cold, "warm" has no effect: {reason}', reports[0])
                 self.assertEqual(run.status, 0)
 
+    def test_the_report_names_a_task_that_starts_cold(self):
+        self.write("picky.py", "import os; assert os.environ['OMP_CASE'] == 'good'")
+        for bad, good in ("worker", "other"), ("other", "worker"):
+            with self.subTest(bad):
+                fifo = self.make_fifo(bad)
+                code = f"import os; os.read(os.open({os.path.join(self.dir, bad)!r}, os.O_RDONLY), 1)"
+                roles = {role: {"env": {"OMP_CASE": case}, "sidecar": role == "other"}
+                         for role, case in ((good, "good"), (bad, "bad"))}
+                job = self.job_file(framework="none", argv=[sys.executable, "-c", code], warm=["picky"], roles=roles,
+                                    env={"PYTHONPATH": self.dir}, success="all_workers")
+                run = self.start("--job", job)
+                run.await_output("starts cold", "err")
+                os.write(fifo, b"01")
+                self.assertEqual(run.end().status, 0)
+                reports = [line for line in run.errors() if "starts cold" in line]
+                self.assertEqual(len(reports), 1, run.err)
+                self.assertIn(f'{bad}/0 starts cold, "warm" has no effect: cannot import picky: AssertionError', reports[0])
+
     def test_modules_that_change_their_process(self):
         """Attempts are forked, and print and end as if they had imported the module themselves."""
         status = "print([line for line in open('/proc/self/status') if line[:6] in ('SigBlk', 'SigIgn')])"
