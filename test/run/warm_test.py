@@ -494,6 +494,26 @@ class NodeWarmTest(WarmJobTest):
         self.assertNotIn("zygotes", self.describe(job))
 
 
+class ZygotesOfANodeTest(WarmJobTest):
+    def node(self, name, *args):
+        return super().node(name, "--verbose", *args)
+
+    def run_warm(self, module):
+        run = self.ask("start", "--framework", "none", "--warm", module, "--env", f"PYTHONPATH={self.dir}", "--", sys.executable,
+                       "-c", f"import sys; print({module!r} in sys.modules)")
+        self.assertEqual((run.lines()[1:], run.status), (["[worker/0] True"], 0), run.err)
+
+    def test_the_one_that_was_not_used_for_longest_makes_way(self):
+        """A node has two at most. The third replaces "two", and the second "two" replaces "three"."""
+        for module in "one", "two", "three":
+            self.write(f"{module}.py", "")
+        for module in "one", "two", "one", "three", "one", "two", "one", "three":
+            self.run_warm(module)
+        node = self.nodes["a"]
+        node.await_output("(?s)(has imported .*){5}", "err")
+        self.assertEqual(re.findall(r"has imported (\w+)", node.err.decode()), ["one", "two", "three", "two", "three"])
+
+
 class NodesWarmTest(WarmJobTest):
     names = "ab"
 
