@@ -209,9 +209,10 @@ static void zygote_describe_end(struct zygote_entry *zygote, const tfc_process_e
 }
 
 /*
- * One that fails, or takes too long to import, would do so again, and stays in the list as failed.
- * One that is killed later, or exits with 0 because its modules have changed, is replaced when it
- * is wanted.
+ * One that ends before it is ready, or later with an error, would do so again. It stays in the list
+ * as failed while it has users, so that they do not import again for each attempt. One that is
+ * killed when it is ready, or exits with 0 because its modules have changed, is replaced when it is
+ * wanted.
  */
 static void zygote_on_event(void *user, const tfc_process_event *event)
 {
@@ -226,7 +227,7 @@ static void zygote_on_event(void *user, const tfc_process_event *event)
 		return;
 	bool has_failed = !zygote->is_ready ||
 			  (event->reason == TFC_EXIT_CODE && event->status != 0);
-	if (!has_failed || event->reason == TFC_EXIT_LOST) {
+	if (!has_failed || event->reason == TFC_EXIT_LOST || !zygote->user_count) {
 		zygote_report(zygote, NULL, true);
 		zygote_free(zygote);
 		return;
@@ -307,6 +308,11 @@ static struct zygote_user *zygote_add_user(struct zygote_entry *zygote, void *us
 	return &users[zygote->user_count++];
 }
 
+static bool zygote_has_failed(const struct zygote_entry *zygote)
+{
+	return !zygote->process;
+}
+
 void tfc__zygotes_leave(struct tfc__zygotes *zygotes, const void *user)
 {
 	if (!zygotes)
@@ -316,6 +322,8 @@ void tfc__zygotes_leave(struct tfc__zygotes *zygotes, const void *user)
 		for (size_t i = zygote->user_count; i-- > 0;)
 			if (zygote->users[i].user == user)
 				zygote->users[i] = zygote->users[--zygote->user_count];
+		if (zygote_has_failed(zygote) && !zygote->user_count)
+			zygote_free(zygote); /* for the next user, it is tried again */
 	}
 }
 
@@ -329,22 +337,18 @@ static struct zygote_entry *zygotes_find(struct tfc__zygotes *zygotes, const cha
 	return NULL;
 }
 
-static bool zygote_has_failed(const struct zygote_entry *zygote)
-{
-	return !zygote->process;
-}
-
 /*
- * One that a job uses stays: otherwise two jobs would import in turn. Those that have failed take
- * no place of those that run; as many of them are remembered.
+ * Whether another one may be started; if there are too many, ends the one that was not used for
+ * longest. One that a job uses stays: otherwise two jobs would import in turn. Those that have
+ * failed do not count.
  */
-static bool zygotes_make_room(struct tfc__zygotes *zygotes, bool is_failed)
+static bool zygotes_limit(struct tfc__zygotes *zygotes)
 {
 	struct zygote_entry *unused = NULL;
 	uint32_t count = 0;
 	TFC__LIST_EACH (link, &zygotes->list) {
 		struct zygote_entry *zygote = tfc__container_of(link, struct zygote_entry, link);
-		if (zygote_has_failed(zygote) != is_failed)
+		if (zygote_has_failed(zygote))
 			continue;
 		count++;
 		if (!unused && !zygote->user_count)
@@ -361,8 +365,7 @@ static struct zygote_entry *zygotes_make(struct tfc__zygotes *zygotes,
 					 const struct tfc__warm_attempt *attempt, char *key,
 					 const struct tfc__strv *env, char *text)
 {
-	zygotes_make_room(zygotes, true);
-	if (!zygotes_make_room(zygotes, false)) {
+	if (!zygotes_limit(zygotes)) {
 		snprintf(text, TEXT_SIZE,
 			 "all %u of the node's zygotes are in use by jobs; jobs with the same "
 			 "modules, "

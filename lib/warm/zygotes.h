@@ -66,7 +66,7 @@ void tfc__zygotes_report(struct tfc__zygotes *zygotes, const void *user);
 /* Whether one of the user has not yet imported its modules. */
 bool tfc__zygotes_are_importing(const struct tfc__zygotes *zygotes, const void *user);
 
-/* The user ends. Its zygotes stay, for the next one that wants them. */
+/* The user ends. Its zygotes stay for other users, except those that have failed. */
 void tfc__zygotes_leave(struct tfc__zygotes *zygotes, const void *user);
 
 /* ---- key.c */

@@ -513,6 +513,15 @@ class ZygotesOfANodeTest(WarmJobTest):
         node.await_output("(?s)(has imported .*){5}", "err")
         self.assertEqual(re.findall(r"has imported (\w+)", node.err.decode()), ["one", "two", "three", "two", "three"])
 
+    def test_another_job_imports_again_what_has_failed(self):
+        self.write("mended.py", "raise RuntimeError('on purpose')")
+        run = self.ask("start", "--framework", "none", "--warm", "mended", "--env", f"PYTHONPATH={self.dir}", "--",
+                       sys.executable, "-c", "pass")
+        self.assertEqual(run.status, 0, run.err)
+        self.assertIn(b"cannot import mended: RuntimeError: on purpose", run.err)
+        self.write("mended.py", "")
+        self.run_warm("mended")
+
 
 class NodesWarmTest(WarmJobTest):
     names = "ab"
