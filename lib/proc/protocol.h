@@ -167,11 +167,12 @@ struct tfc__lease_entry {
 struct tfc__command {
 	uint32_t kind;
 	uint32_t keep_id;  /* SPAWN: the port whose bind window is opened first, 0: none; KEEP,
-			      ADMIT, RELEASE */
+			      BIND_WINDOW, RELEASE */
 	uint64_t id;       /* SPAWN, STOP, SIGNAL: the process; chosen by the host */
 	uint32_t grace_ms; /* SPAWN: the grace when the host dies */
-	uint32_t value;    /* SPAWN: isolation; SIGNAL: number; ADMIT: is_open; OWN_DIR: is_wanted;
-			      LEASE: its length in ms, for texts; WILL_TO: number of addresses */
+	uint32_t value;    /* SPAWN: isolation; SIGNAL: number; BIND_WINDOW: is_open;
+			      OWN_DIR: is_wanted; LEASE: its length in ms, for texts; WILL_TO: number
+			      of addresses */
 	uint64_t lease;    /* SPAWN: the task's lease, 0: none; LEASE: its id */
 	/*
 	 * CLOCK_BOOTTIME. STOP: when KILL follows TERM; if it has passed, KILL alone is sent.
