@@ -590,4 +590,5 @@ if gc.get_threshold()[0] == 0:  # no module has set it
     gc.set_threshold(*collector)
 sys.stdout.flush()
 sys.stderr.flush()
+ctypes.CDLL(None).fflush(None)
 run(prepare(become_task(serve(socket.socket(fileno=GUARD)))))

@@ -211,6 +211,15 @@ class WarmTest(harness.RunTest):
                 self.assertEqual(warm.lines()[1:], cold.lines()[1:])
                 self.assertEqual((warm.status, cold.status), (7, 7))
 
+    def test_what_a_module_prints_is_in_the_output_of_no_attempt(self):
+        """Nor are its buffers copied into attempts that write them."""
+        self.write("printing.py", "import ctypes, sys\nprint('of Python', end='')\nsys.stderr.write('of Python')\n"
+                   "ctypes.CDLL(None).printf(b'of C')\n")
+        run = self.run_script("import sys; print('printing' in sys.modules)", warm="printing",
+                              options=["--env", f"PYTHONPATH={self.dir}", "--env", "PYTHONUNBUFFERED=", "--worker", "2"])
+        self.assertEqual(sorted(run.lines()), ["[worker/0] True", "[worker/1] True"], run.err)
+        self.assertEqual([line for line in run.errors() if "of " in line], [])
+
     def test_a_fork_that_fails_once_is_no_end_of_warm_starts(self):
         self.write("failing.py", "import errno, os\n"
                    "fork = os.fork\n"
