@@ -174,6 +174,21 @@ char *tfc__warm_interpreter(const struct tfc__warm_attempt *attempt)
 	return asprintf(&path, "%s/%s", attempt->cwd, name) < 0 ? NULL : path;
 }
 
+static void add_keyed(struct tfc__strv *variables, const char *variable,
+		      const struct tfc__warm_attempt *attempt)
+{
+	bool is_python_path = strncmp(variable, "PYTHONPATH=", 11) == 0;
+	if (!is_python_path && strncmp(variable, "PATH=", 5) != 0) {
+		tfc__strv_add(variables, variable);
+		return;
+	}
+	char *path = shared_path(variable, attempt);
+	if (path && is_python_path && !path[11])
+		free(path); /* to Python, it is not set */
+	else
+		tfc__strv_take(variables, path);
+}
+
 char *tfc__warm_key(const struct tfc__warm_attempt *attempt, struct tfc__strv *env)
 {
 	struct tfc__strv variables = {0};
@@ -184,11 +199,7 @@ char *tfc__warm_key(const struct tfc__warm_attempt *attempt, struct tfc__strv *e
 			tfc__strv_add(env, *variable);
 		if (!is_named(keyed, *variable) || is_named(unkeyed, *variable))
 			continue;
-		if (strncmp(*variable, "PATH=", 5) == 0 ||
-		    strncmp(*variable, "PYTHONPATH=", 11) == 0)
-			tfc__strv_take(&variables, shared_path(*variable, attempt));
-		else
-			tfc__strv_add(&variables, *variable);
+		add_keyed(&variables, *variable, attempt);
 	}
 	if (variables.count)
 		qsort(variables.items, variables.count, sizeof(*variables.items), compare_texts);

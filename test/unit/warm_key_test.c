@@ -117,6 +117,11 @@ static void directories_of_the_attempt_itself_do_not_count(void **state)
 	assert_int_equal(zygote_env.count, 1);
 	assert_string_equal(zygote_env.items[0], "PYTHONPATH=/shared");
 	tfc__strv_fini(&zygote_env);
+
+	const char *own_env[] = {"PYTHONPATH=/stacks", NULL}, *none[] = {NULL};
+	struct tfc__warm_attempt with_own = attempt_with(own_env), without = attempt_with(none);
+	with_own.own_dirs[0] = "/stacks";
+	assert_true(have_same_key(&with_own, &without));
 }
 
 static void no_secret_is_in_the_environment_of_a_zygote(void **state)
