@@ -56,6 +56,17 @@ def read_ids(ctx, directory, die_at=None):
             print(*batch["id"].tolist(), sep="\n", file=file, flush=True)
 
 
+def read_small_batches(ctx, directory):
+    """Notes the ids of each batch, and dies once amid rows that arrived together."""
+    from tfcluster import feed
+    feed._REPORT_S = 0  # as if a batch took longer
+    with open(f"{directory}/{ctx.attempt}", "w") as file:
+        for count, batch in enumerate(ctx.feed("train").batches(10)):
+            print(*batch["0"].tolist(), sep="\n", file=file, flush=True)
+            if ctx.attempt == 1 and count == 50:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
 def square(batch):
     return batch["0"] ** 2
 
@@ -452,6 +463,16 @@ class DeliveryTest(FeedCase):
                 thread.join(PATIENCE)
                 self.assertFalse(thread.is_alive())
         self.assertEqual(sum(received(put_all, batch_size=100)["sizes"]), 400)
+
+    def test_only_the_last_batches_of_a_killed_worker_are_fed_again(self):
+        with tfc.run(read_small_batches, args=[self.dir], restart=1, **JOB) as job:
+            with job.feed("train") as feed:
+                feed.put(np.arange(1000))
+            job.result(PATIENCE)
+        ids = self.ids()
+        self.assertEqual(ids["1"], list(range(510)))
+        # The batch that it was killed in.
+        self.assertEqual(ids["2"], list(range(500, 1000)))
 
     def test_rows_of_a_killed_worker_are_fed_again(self):
         with tfc.run(read_ids, args=[self.dir, 20], workers=2, restart={"scope": "task"}, **JOB) as job:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _AGAIN = int(_abi.Err.EAGAIN)
 _SETTLE_S = 30.0  # how long a producer that does not read delays the end of a queue
 _PREFETCHED = 8  # batches that tf.data may hold and that were not trained
+_REPORT_S = 0.005  # between reports amid rows that arrived together: one for each small batch would cost more than it
 
 Batch = dict[str, Any]
 
@@ -66,6 +68,8 @@ class Feed:
         self._arrived: deque[_Rows] = deque()
         # partition, rows of it, whether those are all, and after how many rows of the queue
         self._marks: deque[tuple[int, int, bool, int]] = deque()
+        self._arrival_ends: deque[int] = deque()  # `_taken` after all rows that arrived together
+        self._report_at = 0.0
         self._kept = _columns.Kept()
         self._taken = 0  # rows of the queue that were handed out
         self._no_rows: Batch | None = None  # the columns of a queue that has ended without a row for this task
@@ -164,13 +168,22 @@ class Feed:
         """Notes that `count` rows from rows.begin on, or the end of a partition, are being handed out."""
         self._taken += count
         rows.begin += count
-        if rows.is_end or rows.begin == rows.rows or self._checkpoints is not None:
-            self._marks.append((rows.partition, rows.offset + rows.begin, rows.is_end, self._taken))
+        self._marks.append((rows.partition, rows.offset + rows.begin, rows.is_end, self._taken))
+        if rows.begin == rows.rows and self._checkpoints is None:
+            self._arrival_ends.append(self._taken)
 
     def _consumed(self, until: int) -> None:
         """Reports what was handed out before row `until` of the queue."""
         if self._context is None or self._checkpoints is not None:
             return
+        now = time.monotonic()
+        is_due = now >= self._report_at
+        while self._arrival_ends and self._arrival_ends[0] <= until:
+            self._arrival_ends.popleft()
+            is_due = True
+        if not is_due:
+            return
+        self._report_at = now + _REPORT_S
         latest = self._pop_marks(until)
         if latest:
             with self._context.locked() as library:
@@ -470,6 +483,7 @@ class Feed:
             self._context.check(library.tfc_feed_consumer_terminate(self._handle))
         self._arrived.clear()
         self._marks.clear()
+        self._arrival_ends.clear()
         self._is_ended = self._is_terminated = True
         self._settle()
 
