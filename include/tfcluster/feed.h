@@ -188,7 +188,8 @@ enum tfc_feed_event_kind {
 	/* Producer: `batch` is a result, whose partition and offset are those of the rows that it
 	 * is the result of. */
 	TFC_FEED_EVENT_RESULT = 5,
-	/* Producer: the consumers need no more rows; puts are accepted and dropped. */
+	/* Producer: no consumer needs more rows; puts are accepted and dropped. If only some need
+	 * no more, the same is true of their partitions, for which DONE is reported. */
 	TFC_FEED_EVENT_TERMINATED = 6,
 	/* The last event. code 0: producer: all partitions are done, after tfc_feed_producer_end.
 	 * Otherwise an error: TFC_ELOST (the job has ended, or a producer has died), ... */

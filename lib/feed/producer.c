@@ -112,7 +112,7 @@ void tfc__feed_producer_check_end(tfc_feed_producer *producer)
 	 * until the last step is granted. */
 	TFC__LIST_EACH (link, &producer->tasks) {
 		struct feed_task *task = tfc__container_of(link, struct feed_task, link);
-		if (!task->is_end_sent && !task->has_exited && !producer->is_terminated)
+		if (!task->is_end_sent && !task->has_exited && !task->is_terminated)
 			return;
 		if (!tfc__feed_remote_is_flushed(task->remote) && !producer->is_terminated)
 			return;

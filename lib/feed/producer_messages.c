@@ -256,6 +256,13 @@ int tfc__feed_partition_commit(tfc_feed_producer *producer, struct feed_partitio
 	return TFC_OK;
 }
 
+/* Its task needs no more of it: what the host still puts is skipped, up to its end. */
+static void partition_drop(struct feed_partition *partition)
+{
+	partition->skip = partition->done = UINT64_MAX;
+	partition->is_known_whole = true;
+}
+
 static void task_terminate(struct feed_task *task)
 {
 	tfc_feed_producer *producer = task->producer;
@@ -266,9 +273,12 @@ static void task_terminate(struct feed_task *task)
 		are_all &= tfc__container_of(link, struct feed_task, link)->is_terminated;
 	for (uint32_t i = producer->partitions.count; i-- > 0;) {
 		struct feed_partition *partition = producer->partitions.records[i];
-		if (are_all || partition->task == task)
+		if (are_all)
 			tfc__feed_partition_free(producer, partition);
+		else if (partition->task == task)
+			partition_drop(partition);
 	}
+	tfc__work_schedule(&producer->completed);
 	producer->is_terminated |= are_all;
 	if (!are_all || tfc__feed_producer_report(producer, &event)) {
 		tfc__feed_producer_wake(producer);

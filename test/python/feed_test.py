@@ -623,6 +623,31 @@ class DeliveryTest(FeedCase):
                 feed.put(np.arange(1 << 22))
             self.assertEqual(job.result(PATIENCE), 10)
 
+    def test_a_task_that_terminates_and_goes_on_delays_nothing(self):
+        """The rest of the partition that is being put to it is dropped; the other task gets the next one."""
+        def read(ctx, directory):
+            def wait_for(name):
+                while not os.path.exists(f"{directory}/{name}"):
+                    time.sleep(0.01)
+            if ctx.task_index == 1:
+                wait_for("left")
+            feed, rows = ctx.feed("train"), 0
+            for batch in feed.batches(10):
+                rows += len(batch["0"])
+                if ctx.task_index == 0:
+                    feed.terminate()
+            if ctx.task_index == 0:
+                pathlib.Path(directory, "left").touch()
+                wait_for("ended")
+            pathlib.Path(directory, f"rows-{ctx.task_index}").write_text(str(rows))
+        size = 1 << 16
+        with tfc.run(read, args=[self.dir], workers=2, **JOB) as job:
+            with job.feed("train", partition_rows=size, window=1 << 16) as feed:
+                feed.put(np.arange(2 * size))
+            pathlib.Path(self.dir, "ended").touch()
+            job.result(PATIENCE)
+        self.assertEqual([pathlib.Path(self.dir, f"rows-{index}").read_text() for index in range(2)], ["10", str(size)])
+
     def test_a_put_waits_for_room(self):
         def hold(ctx, gate):
             batches = ctx.feed("train").batches()
