@@ -143,6 +143,24 @@ static void broker_keep_end(struct tfc__feed_broker *broker,
 	broker->end_count++;
 }
 
+int tfc__feed_broker_report_over(const char *address, const struct tfc__feed_message *message,
+				 tfc_error *error)
+{
+	struct tfc__buf data = {0};
+	int fd;
+	int code = tfc__feed_socket_dial(address, error, &fd);
+	if (code < 0)
+		return code;
+	tfc__feed_message_write(&data, message);
+	if (data.is_failed)
+		code = tfc__fail_nomem(error, "feed");
+	else
+		send(fd, data.data, data.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	tfc__buf_fini(&data);
+	close(fd);
+	return code;
+}
+
 /* An attempt learns it once: when it opens the queue again, it waits for the next feed. */
 static void caller_send_ends(struct feed_caller *caller)
 {

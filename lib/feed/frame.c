@@ -9,6 +9,10 @@ static const struct tfc__field connect_rows[] = {
 	CONNECT("queue", TFC__TEXT, queue, TFC__V0_3),
 	CONNECT("node", TFC__TEXT, node, TFC__V0_3),
 	CONNECT("forwarded", TFC__BOOL, is_forwarded, TFC__V0_3),
+	CONNECT("producer", TFC__TEXT, producer, TFC__V0_3),
+	CONNECT("over", TFC__BOOL, is_over, TFC__V0_3),
+	CONNECT("producers", TFC__UINT, producers, TFC__V0_3),
+	CONNECT("attempt", TFC__UINT, attempt, TFC__V0_3),
 };
 const struct tfc__fields tfc__feed_connect_fields = TFC__FIELDS(connect_rows,
 								struct tfc__feed_connect, NULL);

@@ -25,6 +25,11 @@ struct tfc__feed_connect {
 	char queue[TFC__FEED_NAME_SIZE];
 	char node[64]; /* of the task */
 	bool is_forwarded;
+	char producer[TFC__FEED_NAME_SIZE]; /* its name; "": an older one has not sent it */
+	/* No stream: the producer leaves, as in TFC__FEED_OVER. */
+	bool is_over;
+	uint32_t producers;
+	uint32_t attempt;
 };
 extern const struct tfc__fields tfc__feed_connect_fields;
 

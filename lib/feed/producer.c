@@ -53,6 +53,8 @@ static void producer_notify(struct tfc__work *work)
 	tfc_feed_producer *producer = tfc__container_of(work, tfc_feed_producer, notify);
 	tfc_feed_event event = {.kind = TFC_FEED_EVENT_READY};
 	producer->wants_ready = false;
+	if (tfc__feed_tasks_await_over(producer))
+		return;
 	if (producer->is_over) {
 		event.kind = TFC_FEED_EVENT_END;
 		event.code = producer->failure.code;

@@ -25,7 +25,9 @@ struct feed_task {
 	/* the way to its consumer */
 	struct tfc__feed_socket broker; /* while it is looked for */
 	struct tfc__feed_remote
-		*remote; /* NULL: not looked for, and not used, on another machine */
+		*remote;               /* NULL: not looked for, and not used, on another machine */
+	bool is_remote;                /* its consumer was reached there */
+	struct tfc__feed_remote *over; /* its node learns that the producer has left; or NULL */
 	struct tfc__feed_stream *stream; /* NULL: none */
 	bool is_welcome;                 /* WELCOME was received: rows can be sent */
 	bool has_read;                   /* it was welcome once */
@@ -100,6 +102,7 @@ struct tfc_feed_producer {
 	bool *is_closed;      /* while the host's function runs: set by close */
 	bool wants_ready;
 	tfc_error failure;
+	struct tfc__timer over;     /* until END is reported, though a node does not respond */
 	struct tfc__work notify;    /* READY and END */
 	struct tfc__work completed; /* partitions that were complete when they were finished */
 };
@@ -129,7 +132,9 @@ int tfc__feed_partition_commit(tfc_feed_producer *producer, struct feed_partitio
 /* producer_tasks.c */
 int tfc__feed_tasks_open(tfc_feed_producer *producer, const char *job);
 /* Lets the nodes know that all is consumed, for later attempts of the tasks. */
-void tfc__feed_tasks_report_over(const tfc_feed_producer *producer);
+void tfc__feed_tasks_report_over(tfc_feed_producer *producer);
+/* Whether one of them on another machine has not responded. tfc__feed_producer_wake follows. */
+bool tfc__feed_tasks_await_over(const tfc_feed_producer *producer);
 void tfc__feed_tasks_close(tfc_feed_producer *producer);
 
 #endif

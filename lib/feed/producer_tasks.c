@@ -4,7 +4,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -18,6 +17,7 @@
 #define SHORTAGES_MAX 7 /* of the node, that last for 2 s or more */
 #define RETRY_REMOTE_NS (200 * TFC__MS)
 #define UNREACHED_NS (5 * TFC__SECOND) /* until a node counts as one that cannot be reached */
+#define OVER_NS (5 * TFC__SECOND)      /* END waits so long for the nodes */
 /* Until the same is true of a node that answered, or that others know: the job's events report
  * earlier whether its task is lost. */
 #define SILENT_NS (60 * TFC__SECOND)
@@ -194,6 +194,7 @@ static void task_remote_connected(void *user, int fd)
 {
 	struct feed_task *task = user;
 	task->unreached_since = 0;
+	task->is_remote = true;
 	if (!task_adopt_stream(task, fd)) {
 		tfc__feed_remote_close(task->remote);
 		task->remote = NULL;
@@ -225,7 +226,7 @@ static void task_remote_flushed(void *user)
 static const struct tfc__feed_remote_ops remote_ops = {task_remote_connected, task_remote_failed,
 						       task_remote_flushed};
 
-static void task_dial_remote(struct feed_task *task)
+static struct tfc__feed_connect task_connect(const struct feed_task *task)
 {
 	const tfc_feed_producer *producer = task->producer;
 	struct tfc__feed_connect connect = {0};
@@ -233,7 +234,14 @@ static void task_dial_remote(struct feed_task *task)
 	snprintf(connect.task, sizeof(connect.task), "%s", task->name);
 	snprintf(connect.queue, sizeof(connect.queue), "%s", producer->queue);
 	snprintf(connect.node, sizeof(connect.node), "%s", task->node);
-	if (tfc__feed_remote_open(producer->gateway, &connect, &remote_ops, task, NULL,
+	snprintf(connect.producer, sizeof(connect.producer), "%s", producer->name);
+	return connect;
+}
+
+static void task_dial_remote(struct feed_task *task)
+{
+	const struct tfc__feed_connect connect = task_connect(task);
+	if (tfc__feed_remote_open(task->producer->gateway, &connect, &remote_ops, task, NULL,
 				  &task->remote) < 0)
 		task_retry_later(task);
 }
@@ -261,6 +269,7 @@ static void task_dial(struct feed_task *task)
 		return;
 	task->unreached_since = 0;
 	task->was_reached = true;
+	task->is_remote = false;
 	struct tfc__feed_message message = {.kind = TFC__FEED_CONNECT,
 					    .version = TFC__FEED_VERSION,
 					    .task = task->name,
@@ -346,6 +355,8 @@ static void job_event(void *user, const tfc_event *event)
 	tfc_feed_producer *producer = user;
 	tfc_error error = TFC_ERROR_INIT;
 	struct feed_task *task;
+	if (producer->is_over)
+		return;
 	if (event->kind == TFC_EVENT_TASK) {
 		task = find_fed_task(producer, event->task_type, event->task_index);
 		/* an event without a change of state has a text alone */
@@ -444,41 +455,94 @@ static void job_described(void *user, const tfc_reply *reply)
 		tfc__feed_producer_check_end(producer);
 }
 
+static void task_end_over(struct feed_task *task)
+{
+	tfc__feed_remote_close(task->over);
+	task->over = NULL;
+	tfc__feed_producer_wake(task->producer);
+}
+
+/* A node that does not know the field `over`. */
+static void over_connected(void *user, int fd)
+{
+	close(fd);
+	task_end_over(user);
+}
+
+/* The response; or the node cannot be reached. */
+static void over_failed(void *user, const tfc_error *why)
+{
+	(void)why;
+	task_end_over(user);
+}
+
+static void over_flushed(void *user)
+{
+	(void)user;
+}
+
+static const struct tfc__feed_remote_ops over_ops = {over_connected, over_failed, over_flushed};
+
+static void task_report_over(struct feed_task *task)
+{
+	const tfc_feed_producer *producer = task->producer;
+	char address[TFC__FEED_ADDRESS_SIZE];
+	if (task->is_remote) {
+		struct tfc__feed_connect connect = task_connect(task);
+		connect.is_over = true;
+		connect.producers = producer->producers;
+		connect.attempt = task->attempt;
+		tfc__feed_remote_open(producer->gateway, &connect, &over_ops, task, NULL,
+				      &task->over);
+		return;
+	}
+	const struct tfc__feed_message message = {.kind = TFC__FEED_OVER,
+						  .version = TFC__FEED_VERSION,
+						  .task = task->name,
+						  .attempt = task->attempt,
+						  .queue = producer->queue,
+						  .producer = producer->name,
+						  .producers = producer->producers};
+	tfc__feed_address(address, producer->job, task->node);
+	tfc__feed_broker_report_over(address, &message, NULL);
+}
+
+bool tfc__feed_tasks_await_over(const tfc_feed_producer *producer)
+{
+	TFC__LIST_EACH (link, &producer->tasks)
+		if (tfc__container_of(link, struct feed_task, link)->over)
+			return true;
+	return false;
+}
+
+void tfc__feed_tasks_report_over(tfc_feed_producer *producer)
+{
+	TFC__LIST_EACH (link, &producer->tasks) {
+		struct feed_task *task = tfc__container_of(link, struct feed_task, link);
+		if (task->node[0])
+			task_report_over(task);
+	}
+	if (tfc__feed_tasks_await_over(producer))
+		tfc__timer_set(&producer->over, tfc__now() + OVER_NS);
+}
+
+static void over_is_late(struct tfc__timer *timer)
+{
+	tfc_feed_producer *producer = tfc__container_of(timer, struct tfc_feed_producer, over);
+	TFC__LIST_EACH (link, &producer->tasks)
+		task_end_over(tfc__container_of(link, struct feed_task, link));
+}
+
 int tfc__feed_tasks_open(tfc_feed_producer *producer, const char *job)
 {
+	tfc__timer_init(&producer->over, producer->ctx, over_is_late);
 	return tfc_gateway_describe(producer->gateway, job, NULL, job_described, producer,
 				    &producer->describing);
 }
 
-void tfc__feed_tasks_report_over(const tfc_feed_producer *producer)
-{
-	char address[TFC__FEED_ADDRESS_SIZE];
-	TFC__LIST_EACH (link, &producer->tasks) {
-		const struct feed_task *task = tfc__container_of(link, struct feed_task, link);
-		struct tfc__feed_message message = {.kind = TFC__FEED_OVER,
-						    .version = TFC__FEED_VERSION,
-						    .task = task->name,
-						    .attempt = task->attempt,
-						    .queue = producer->queue,
-						    .producer = producer->name,
-						    .producers = producer->producers};
-		int fd;
-		if (!task->node[0])
-			continue;
-		tfc__feed_address(address, producer->job, task->node);
-		if (tfc__feed_socket_dial(address, NULL, &fd) < 0)
-			continue;
-		struct tfc__buf data = {0};
-		tfc__feed_message_write(&data, &message);
-		if (!data.is_failed)
-			send(fd, data.data, data.len, MSG_DONTWAIT | MSG_NOSIGNAL);
-		tfc__buf_fini(&data);
-		close(fd);
-	}
-}
-
 void tfc__feed_tasks_close(tfc_feed_producer *producer)
 {
+	tfc__timer_cancel(&producer->over);
 	tfc_sub_close(producer->sub);
 	producer->sub = NULL;
 	if (producer->describing)
@@ -492,6 +556,7 @@ void tfc__feed_tasks_close(tfc_feed_producer *producer)
 		tfc__feed_stream_close(task->stream);
 		tfc__feed_positions_fini(&task->committed);
 		tfc__feed_remote_close(task->remote);
+		tfc__feed_remote_close(task->over);
 		free(task);
 	}
 }

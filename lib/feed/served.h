@@ -41,6 +41,9 @@ int tfc__feed_serve_here(struct tfc__feed_service *service, struct tfc__rpc_requ
 			 const struct tfc__feed_connect *connect, tfc_error *error);
 int tfc__feed_serve_forwarded(struct tfc__feed_service *service, struct tfc__rpc_request *request,
 			      const struct tfc__feed_connect *connect, tfc_error *error);
+/* served_stream.c: the producer has left: notes it at the broker, and responds. */
+int tfc__feed_serve_over(struct tfc__rpc_request *request, const struct tfc__feed_connect *connect,
+			 tfc_error *error);
 
 /* service.c: TFC_EBUSY, TFC_ENOMEM. */
 int tfc__feed_served_add(struct feed_served *served, struct tfc__feed_service *service,

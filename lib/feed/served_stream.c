@@ -159,6 +159,8 @@ static int here_dial(struct feed_here *here, const struct tfc__feed_connect *con
 					    .version = TFC__FEED_VERSION,
 					    .task = connect->task,
 					    .queue = connect->queue};
+	if (*connect->producer)
+		message.producer = connect->producer;
 	int fd;
 	tfc__feed_address(address, connect->job, connect->node);
 	int code = tfc__feed_socket_dial(address, error, &fd);
@@ -173,6 +175,24 @@ static int here_dial(struct feed_here *here, const struct tfc__feed_connect *con
 		return code;
 	code = tfc__feed_socket_send(&here->broker, &message, -1);
 	return code < 0 ? tfc__fail_nomem(error, "feed") : TFC_OK;
+}
+
+int tfc__feed_serve_over(struct tfc__rpc_request *request, const struct tfc__feed_connect *connect,
+			 tfc_error *error)
+{
+	char address[TFC__FEED_ADDRESS_SIZE];
+	const struct tfc__feed_message message = {.kind = TFC__FEED_OVER,
+						  .version = TFC__FEED_VERSION,
+						  .task = connect->task,
+						  .attempt = connect->attempt,
+						  .queue = connect->queue,
+						  .producer = connect->producer,
+						  .producers = connect->producers};
+	tfc__feed_address(address, connect->job, connect->node);
+	int code = tfc__feed_broker_report_over(address, &message, error);
+	if (code == TFC_OK)
+		tfc__rpc_reply(request, NULL);
+	return code;
 }
 
 int tfc__feed_serve_here(struct tfc__feed_service *service, struct tfc__rpc_request *request,

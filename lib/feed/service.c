@@ -58,7 +58,8 @@ static int check_connect(const struct tfc__feed_service *service, const void *ca
 {
 	const struct tfc__feed_service_options *options = &service->options;
 	if (!tfc__is_job_id(connect->job) || !*connect->task ||
-	    !tfc__feed_is_name(connect->queue) || !*connect->node)
+	    !tfc__feed_is_name(connect->queue) || !*connect->node ||
+	    (!tfc__feed_is_name(connect->producer) && (connect->is_over || *connect->producer)))
 		return tfc__fail(error, TFC_EINVAL, "feed", 0,
 				 "the request names no job, task, queue or node");
 	return options->check(options->user, caller, connect->job, connect->is_forwarded, error);
@@ -75,7 +76,8 @@ static void serve_connect(struct tfc__feed_service *service, const void *caller,
 	if (code < 0)
 		;
 	else if (strcmp(connect.node, service->options.node) == 0)
-		code = tfc__feed_serve_here(service, request, &connect, &error);
+		code = connect.is_over ? tfc__feed_serve_over(request, &connect, &error)
+				       : tfc__feed_serve_here(service, request, &connect, &error);
 	else if (connect.is_forwarded || !service->options.members.ops)
 		code = tfc__fail(&error, TFC_ENOENT, "feed", 0, "node %s is not node %s",
 				 service->options.node, connect.node);

@@ -46,6 +46,28 @@ def feed(client, directory, rows, die_at=0, restart=0, until=None):
         return job.result(PATIENCE)
 
 
+def read_to_the_end(ctx, directory):
+    """Worker 0 dies once, after the feed has ended."""
+    import os
+    import signal
+    import time
+    rows = sum(len(batch["0"]) for batch in ctx.feed("train").batches())
+    if ctx.task_index == 0 and ctx.attempt == 1:
+        while not os.path.exists(f"{directory}/ended"):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rows
+
+
+def end(client, directory):
+    """Returns how many rows the second attempt of worker 0 has got."""
+    with client.run(read_to_the_end, args=[directory], workers=2, restart=1, placement="spread", **JOB) as job:
+        with job.feed("train") as producer:
+            producer.put(np.arange(1000))
+        open(f"{directory}/ended", "w").close()
+        return job.result(PATIENCE)
+
+
 def square(batch):
     return {"y": batch["x"].sum(axis=1) ** 2, "copy": batch["x"]}
 
@@ -57,11 +79,13 @@ def infer(client, rows):
     return {"rows": len(got["y"]), "equal": bool((got["copy"] == x).all() and (got["y"] == x.sum(axis=1) ** 2).all())}
 
 
-def main(what, gateway, key, directory, rows, die_at="0"):
+def main(what, gateway, key, directory, rows="0", die_at="0"):
     with tfc.connect(gateway, key=key, reconnect_s=5) as client:
         try:
             if what == "infer":
                 result = infer(client, int(rows))
+            elif what == "end":
+                result = end(client, directory)
             elif what == "slowly":
                 result = feed(client, directory, int(rows), until=lambda begin: time.sleep(0.02))
             else:

@@ -78,6 +78,9 @@ class FeedTest(fleet.FleetTest):
         self.assertEqual(set(ids), {"0-1", "0-2", "1-1"})
         self.assertEqual(set(sum(ids.values(), [])), set(range(rows)))
 
+    def test_a_task_that_is_killed_after_the_end_of_the_feed_ends(self):
+        self.assertEqual(self.end_of(self.produce("end")), {"result": 0})
+
     def test_rows_of_a_killed_node_are_fed_again_elsewhere(self):
         """The node that is not the gateway: its task moves."""
         rows = 100_000

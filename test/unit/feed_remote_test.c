@@ -33,7 +33,8 @@ static void caller_end(void *user, int code, const msgpack_object *result, const
 	struct caller *caller = user;
 	caller->call = NULL;
 	caller->code = code;
-	snprintf(caller->text, sizeof(caller->text), "%.255s", error->text);
+	if (error)
+		snprintf(caller->text, sizeof(caller->text), "%.255s", error->text);
 }
 
 /* Calls the node of the task, or its gateway. */
@@ -210,12 +211,43 @@ static void a_stream_of_another_connection_is_not_found(void **state)
 	tfc_feed_consumer_close(consumer.feed);
 }
 
+/* Until it begins again. */
+static void a_later_attempt_learns_of_a_producer_that_has_left(void **state)
+{
+	struct tfc__feed_connect connect = feed_way_connect(&queue_way), over = connect;
+	struct queue_consumer consumer;
+	struct caller caller;
+	strcpy(connect.producer, "a");
+	strcpy(over.producer, "a");
+	over.is_over = true;
+	over.producers = 1;
+	for (int i = 0; i < 2; i++) {
+		over.attempt = 1 + 2 * (uint32_t)i;
+		caller_open(&caller, i, &over);
+		assert_int_equal(caller.stream, 0);
+		assert_int_equal(caller.code,
+				 i ? TFC_ELOST : TFC_OK); /* the gateway ends streams */
+		queue_consumer_open(&consumer, over.attempt + 1, 0);
+		assert_null(queue_next(&consumer));
+		tfc_feed_consumer_close(consumer.feed);
+	}
+	caller_open(&caller, false, &over);
+	queue_consumer_open(&consumer, 1, 0);
+	caller_open(&caller, false, &connect);
+	assert_non_null(caller.call);
+	tfc_feed_consumer_close(consumer.feed);
+	RUN_UNTIL(!caller.call);
+	queue_consumer_open(&consumer, 9, 0);
+	queue_expect_nothing(&consumer);
+	tfc_feed_consumer_close(consumer.feed);
+}
+
 static void a_request_that_cannot_be_served_has_an_error(void **state)
 {
-	struct tfc__feed_connect good = feed_way_connect(&queue_way), bad[6];
-	const int codes[] = {TFC_EINVAL, TFC_EINVAL, TFC_EINVAL,
-			     TFC_EINVAL, TFC_ENOENT, TFC_ENOENT};
-	for (int i = 0; i < 6; i++)
+	struct tfc__feed_connect good = feed_way_connect(&queue_way), bad[7];
+	const int codes[] = {TFC_EINVAL, TFC_EINVAL, TFC_EINVAL, TFC_EINVAL,
+			     TFC_ENOENT, TFC_ENOENT, TFC_EINVAL};
+	for (int i = 0; i < 7; i++)
 		bad[i] = good;
 	strcpy(bad[0].job, "../x");
 	strcpy(bad[1].queue, "a/b");
@@ -223,7 +255,8 @@ static void a_request_that_cannot_be_served_has_an_error(void **state)
 	bad[3].node[0] = '\0';
 	strcpy(bad[4].node, "elsewhere");
 	strcpy(bad[5].job, "fedcba9876543210");
-	for (int i = 0; i < 12; i++) {
+	bad[6].is_over = true; /* which producer? */
+	for (int i = 0; i < 14; i++) {
 		struct caller caller;
 		caller_open(&caller, i % 2, &bad[i / 2]);
 		assert_int_equal(caller.code, codes[i / 2]);
@@ -357,6 +390,7 @@ int main(void)
 		TEST(a_block_is_used_once_until_it_is_released),
 		TEST(what_is_no_message_or_without_credit_ends_the_stream),
 		TEST(a_stream_of_another_connection_is_not_found),
+		TEST(a_later_attempt_learns_of_a_producer_that_has_left),
 		TEST(a_request_that_cannot_be_served_has_an_error),
 		TEST(the_end_of_the_producers_connection_is_seen_at_both_ends),
 		TEST(the_end_of_a_connection_between_nodes_is_seen_at_both_ends),
