@@ -127,6 +127,22 @@ static void broker_forget_end(struct tfc__feed_broker *broker, const char *task,
 	}
 }
 
+/* An attempt learns it once: when it opens the queue again, it waits for the next feed. */
+static void caller_send_ends(struct feed_caller *caller)
+{
+	TFC__LIST_EACH (link, &caller->broker->ends) {
+		struct feed_end *end = tfc__container_of(link, struct feed_end, link);
+		struct tfc__feed_message message = {.kind = TFC__FEED_OVER,
+						    .producer = end->producer,
+						    .producers = end->producers};
+		if (!end_is_of(end, caller->task, caller->queue, NULL) ||
+		    end->attempt >= caller->attempt)
+			continue;
+		end->attempt = caller->attempt;
+		tfc__feed_socket_send(&caller->socket, &message, -1);
+	}
+}
+
 static void broker_keep_end(struct tfc__feed_broker *broker,
 			    const struct tfc__feed_message *message)
 {
@@ -141,6 +157,9 @@ static void broker_keep_end(struct tfc__feed_broker *broker,
 	end->attempt = message->attempt;
 	tfc__list_append(&broker->ends, &end->link);
 	broker->end_count++;
+	struct feed_caller *consumer = find_consumer(broker, end->task, end->queue);
+	if (consumer) /* perhaps of an attempt that the producer does not know */
+		caller_send_ends(consumer);
 }
 
 int tfc__feed_broker_report_over(const char *address, const struct tfc__feed_message *message,
@@ -159,22 +178,6 @@ int tfc__feed_broker_report_over(const char *address, const struct tfc__feed_mes
 	tfc__buf_fini(&data);
 	close(fd);
 	return code;
-}
-
-/* An attempt learns it once: when it opens the queue again, it waits for the next feed. */
-static void caller_send_ends(struct feed_caller *caller)
-{
-	TFC__LIST_EACH (link, &caller->broker->ends) {
-		struct feed_end *end = tfc__container_of(link, struct feed_end, link);
-		struct tfc__feed_message message = {.kind = TFC__FEED_OVER,
-						    .producer = end->producer,
-						    .producers = end->producers};
-		if (!end_is_of(end, caller->task, caller->queue, NULL) ||
-		    end->attempt >= caller->attempt)
-			continue;
-		end->attempt = caller->attempt;
-		tfc__feed_socket_send(&caller->socket, &message, -1);
-	}
 }
 
 /* ---- requests */

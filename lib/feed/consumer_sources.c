@@ -453,16 +453,31 @@ void tfc__feed_consumer_add_source(tfc_feed_consumer *consumer, int fd)
 		source_lose(source);
 }
 
+static struct feed_source *consumer_find_source(const tfc_feed_consumer *consumer, const char *name)
+{
+	TFC__LIST_EACH (link, &consumer->sources) {
+		struct feed_source *source = tfc__container_of(link, struct feed_source, link);
+		if (!strcmp(source->name, name))
+			return source;
+	}
+	return NULL;
+}
+
 void tfc__feed_consumer_add_end(tfc_feed_consumer *consumer, const char *name, uint32_t producers)
 {
-	struct feed_source *source = calloc(1, sizeof(*source));
+	struct feed_source *source = consumer_find_source(consumer, name);
 	bool is_grant_final = true;
-	if (!source)
+	if (source && source->stream)
 		return;
-	source->consumer = consumer;
+	if (!source) {
+		source = calloc(1, sizeof(*source));
+		if (!source)
+			return;
+		source->consumer = consumer;
+		snprintf(source->name, sizeof(source->name), "%s", name);
+		tfc__list_append(&consumer->sources, &source->link);
+	}
 	source->is_ended = true;
-	snprintf(source->name, sizeof(source->name), "%s", name);
-	tfc__list_append(&consumer->sources, &source->link);
 	if (producers > consumer->producers)
 		consumer->producers = producers;
 	/* Nobody is left who would grant steps. */

@@ -440,6 +440,24 @@ static void a_later_attempt_learns_of_producers_that_have_left(void **state)
 	tfc_feed_consumer_close(consumer.feed);
 }
 
+/* The producer did not know yet that there is one. */
+static void a_later_attempt_that_reads_already_learns_it_too(void **state)
+{
+	struct queue_consumer consumer;
+	struct queue_producer producer;
+	queue_consumer_open(&consumer, 2, 0);
+	queue_producer_open(&producer, "a", 2);
+	queue_end(&producer);
+	report_over("a", 1, 2);
+	queue_expect_nothing(&consumer); /* of two */
+	queue_producer_close(&producer);
+	report_over("a", 1, 2);
+	queue_expect_nothing(&consumer);
+	report_over("b", 1, 2);
+	assert_null(queue_next(&consumer));
+	tfc_feed_consumer_close(consumer.feed);
+}
+
 static void a_queue_has_one_consumer_that_of_the_latest_attempt(void **state)
 {
 	struct queue_consumer first, second, later;
@@ -549,6 +567,7 @@ int main(void)
 		TEST(a_producer_whose_name_another_has_is_told),
 		TEST(the_end_arrives_though_the_producer_has_left),
 		TEST(a_later_attempt_learns_of_producers_that_have_left),
+		TEST(a_later_attempt_that_reads_already_learns_it_too),
 		TEST(a_queue_has_one_consumer_that_of_the_latest_attempt),
 		TEST(a_terminated_consumer_tells_producers_that_come_later),
 		TEST(a_consumer_without_a_node_has_an_error),
