@@ -140,8 +140,9 @@ TFC_API uint64_t tfc_feed_batch_offset(const tfc_feed_batch *batch);
 TFC_API int tfc_feed_batch_is_last(const tfc_feed_batch *batch);
 /** The bytes that the batch occupies of its sender's window. Thread: any. Errors: none. */
 TFC_API uint64_t tfc_feed_batch_bytes(const tfc_feed_batch *batch);
-/** The bytes of its sender's window: a consumer that keeps batches of so many bytes gets no more. 0
- * of the end of a partition. Thread: any. Errors: none. */
+/** The bytes of its sender's window: a consumer that keeps batches of so many bytes gets no more. A
+ * row needs bytes without a gap: batches that are kept may leave none for a large row. 0 of the end
+ * of a partition. Thread: any. Errors: none. */
 TFC_API uint64_t tfc_feed_batch_window_bytes(const tfc_feed_batch *batch);
 /** The number of columns. Thread: any. Errors: none. */
 TFC_API uint32_t tfc_feed_batch_column_count(const tfc_feed_batch *batch);

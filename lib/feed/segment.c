@@ -67,6 +67,7 @@ int tfc__feed_segment_open(struct tfc__feed_segment *segment, uint64_t size, tfc
 		segment->blocks[i].next_free = i + 1;
 	segment->extents[0] = (struct tfc__feed_extent){0, size};
 	segment->extent_count = 1;
+	segment->free_bytes = size;
 	return TFC_OK;
 }
 
@@ -93,6 +94,7 @@ bool tfc__feed_segment_acquire(struct tfc__feed_segment *segment, uint64_t bytes
 	segment->next_free = segment->blocks[block].next_free;
 	segment->blocks[block] = (struct tfc__feed_block){.at = extent->at, .bytes = bytes};
 	segment->used_count++;
+	segment->free_bytes -= bytes;
 	extent->at += bytes;
 	extent->bytes -= bytes;
 	if (!extent->bytes)
@@ -125,6 +127,7 @@ bool tfc__feed_segment_release(struct tfc__feed_segment *segment, uint32_t numbe
 			(segment->extent_count++ - next) * sizeof(*extents));
 		extents[next] = (struct tfc__feed_extent){block->at, block->bytes};
 	}
+	segment->free_bytes += block->bytes;
 	*block = (struct tfc__feed_block){.next_free = segment->next_free};
 	segment->next_free = number;
 	segment->used_count--;

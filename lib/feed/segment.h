@@ -36,6 +36,7 @@ struct tfc__feed_segment {
 	struct tfc__feed_block *blocks;
 	uint32_t next_free;
 	uint32_t used_count;
+	uint64_t free_bytes;
 	struct tfc__feed_extent *extents; /* free memory, by address, without neighbours */
 	uint32_t extent_count;
 };

@@ -325,12 +325,15 @@ static uint64_t stream_count_rows(const struct tfc__feed_stream *stream,
 static int stream_acquire(struct tfc__feed_stream *stream, const struct tfc__feed_rows *rows,
 			  uint64_t begin, uint64_t *count, uint32_t *ret_block, tfc_error *error)
 {
+	uint64_t multiple = stream->limits.multiple ? stream->limits.multiple : 1;
 	for (;;) {
 		uint64_t bytes = tfc__feed_layout_bytes(&stream->schema->schema, rows, begin,
 							*count);
 		if (tfc__feed_segment_acquire(&stream->segment, bytes, ret_block))
 			return TFC_OK;
-		if (stream->segment.used_count)
+		bool is_used = stream->segment.used_count > 0;
+		/* Enough that is free in parts: the receiver may keep what is between them. */
+		if (is_used && (*count == 1 || stream->segment.free_bytes < bytes))
 			return TFC_EAGAIN;
 		if (*count == 1)
 			return tfc__fail(error, TFC_ETOOBIG, "feed", 0,
@@ -339,6 +342,8 @@ static int stream_acquire(struct tfc__feed_stream *stream, const struct tfc__fee
 					 (unsigned long long)begin, (unsigned long long)bytes,
 					 (unsigned long long)stream->segment.size);
 		*count /= 2;
+		if (*count > multiple)
+			*count -= *count % multiple;
 	}
 }
 

@@ -219,6 +219,29 @@ static void bytes_in_flight_are_those_of_the_window(void **state)
 	queue_producer_close(&producer);
 }
 
+/* The memory that is free is in parts, each of which has room for half of the rows. */
+static void rows_use_room_that_is_not_in_one_part(void **state)
+{
+	struct queue_consumer consumer;
+	struct queue_producer producer;
+	tfc_feed_batch *batches[16];
+	queue_consumer_open(&consumer, 1, 0);
+	queue_producer_open(&producer, "a", 1);
+	for (uint32_t i = 0; i < 16; i++)
+		queue_put(&producer, 1, i * ROWS, ROWS);
+	for (uint32_t i = 0; i < 16; i++)
+		batches[i] = queue_next(&consumer);
+	for (uint32_t i = 1; i < 16; i += 2)
+		tfc_feed_batch_release(batches[i]);
+	RUN_UNTIL(tfc__feed_stream_blocks(producer.stream) == 8);
+	queue_put(&producer, 1, 16 * ROWS, 2 * ROWS);
+	queue_expect_rows(&consumer, 1, 16 * ROWS, 2 * ROWS);
+	tfc_feed_consumer_close(consumer.feed);
+	for (uint32_t i = 0; i < 16; i += 2)
+		tfc_feed_batch_release(batches[i]);
+	queue_producer_close(&producer);
+}
+
 /* Puts a row of so many bytes. As tfc__feed_stream_put. */
 static int put_bytes(struct queue_producer *producer, uint64_t partition, uint64_t offset,
 		     int64_t bytes)
@@ -560,6 +583,7 @@ int main(void)
 		TEST(a_producer_hears_what_a_checkpoint_has),
 		TEST(wrong_arguments_are_refused),
 		TEST(bytes_in_flight_are_those_of_the_window),
+		TEST(rows_use_room_that_is_not_in_one_part),
 		TEST(a_row_that_needs_the_room_of_held_ones_gets_it),
 		TEST(releases_of_another_thread_wait_for_room_and_arrive),
 		TEST(a_lying_producer_is_dropped_alone),
