@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fail.h"
 #include "base/pass.h"
 
 #define READS_MAX 64 /* messages per turn of dispatch */
@@ -41,14 +42,34 @@ static ssize_t feed_socket_write(int socket, const struct tfc__buf *data, int fd
 	return sent;
 }
 
-/* Sends what waits. A broken connection shows when it is read. */
+/* A broken connection shows when it is read. */
+static int feed_socket_send_code(int sys_errno)
+{
+	switch (sys_errno) {
+	case EPIPE:
+	case ECONNRESET:
+	case ENOTCONN:
+		return TFC_OK;
+	case EMSGSIZE: /* larger than the socket's buffer */
+		return TFC_ETOOBIG;
+	case ETOOMANYREFS: /* descriptors that nobody has received yet */
+		return TFC_EMFILE;
+	default:
+		return tfc__err_from_errno(sys_errno);
+	}
+}
+
+/* Sends what waits. Without one of the messages the rest means nothing: the connection ends. */
 static void feed_socket_flush(struct tfc__feed_socket *sock)
 {
 	TFC__LIST_EACH (link, &sock->queue) {
 		struct feed_unsent *unsent = tfc__container_of(link, struct feed_unsent, link);
-		if (feed_socket_write(sock->fd.fd, &unsent->data, unsent->fd) < 0 &&
-		    (errno == EAGAIN || errno == ENOBUFS))
-			return;
+		if (feed_socket_write(sock->fd.fd, &unsent->data, unsent->fd) < 0) {
+			if (errno == EAGAIN || errno == ENOBUFS)
+				return;
+			if (feed_socket_send_code(errno) < 0)
+				shutdown(sock->fd.fd, SHUT_RDWR);
+		}
 		feed_socket_free_unsent(unsent);
 	}
 }
@@ -111,9 +132,9 @@ static int feed_socket_send(struct tfc__feed_socket *sock, struct tfc__buf *data
 		code = TFC_ETOOBIG;
 	else if (!tfc__list_is_empty(&sock->queue))
 		code = feed_socket_queue(sock, data, fd);
-	else if (feed_socket_write(sock->fd.fd, data, fd) < 0 &&
-		 (errno == EAGAIN || errno == ENOBUFS))
-		code = feed_socket_queue(sock, data, fd);
+	else if (feed_socket_write(sock->fd.fd, data, fd) < 0)
+		code = errno == EAGAIN || errno == ENOBUFS ? feed_socket_queue(sock, data, fd)
+							   : feed_socket_send_code(errno);
 	tfc__buf_fini(data);
 	return code;
 }

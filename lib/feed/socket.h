@@ -38,8 +38,8 @@ struct tfc__feed_socket {
 int tfc__feed_socket_open(struct tfc__feed_socket *sock, tfc_ctx *ctx, int fd,
 			  const struct tfc__feed_socket_ops *ops, void *user, tfc_error *error);
 /* Sends a message, with a copy of the descriptor `fd` unless it is -1. Messages keep their order. A
- * broken connection is reported by `down`. TFC_OK; TFC_ENOMEM, TFC_EMFILE, TFC_ETOOBIG: not sent.
- */
+ * broken connection is reported by `down`, and so is one whose queued message the kernel refuses.
+ * TFC_OK; TFC_ENOMEM, TFC_EMFILE, TFC_ETOOBIG, TFC_ESYS: not sent. */
 int tfc__feed_socket_send(struct tfc__feed_socket *sock, const struct tfc__feed_message *message,
 			  int fd);
 /* The same with a message as it is on the wire, of at most TFC__FEED_MESSAGE_MAX bytes. */

@@ -19,6 +19,7 @@
 #include "feed/layout.h"
 #include "feed/message.h"
 #include "feed/segment.h"
+#include "feed/socket.h"
 
 #define SIZE 65536u
 #define BLOCKS_MAX (SIZE / TFC__FEED_ALIGN)
@@ -421,6 +422,51 @@ static void blocks_of_a_closed_connection_are_freed(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_segment, close_segment)
 
+/* ---- what the kernel does not take */
+
+static void socket_message(void *user, const struct tfc__feed_message *message, int fd)
+{
+}
+
+static void socket_down(void *user, const tfc_error *why)
+{
+	*(bool *)user = true;
+}
+
+/* It would be missed: whoever waits for it would wait for ever. */
+static void a_message_that_the_kernel_refuses_is_not_lost_silently(void **state)
+{
+	static const struct tfc__feed_socket_ops ops = {socket_message, socket_down, NULL};
+	static const uint8_t data[64 << 10];
+	for (int is_queued = 0; is_queued < 2; is_queued++) {
+		struct tfc__feed_socket sock;
+		int ends[2], bytes = 1;
+		bool is_down = false;
+		tfc_ctx *ctx;
+		assert_int_equal(tfc_ctx_new(NULL, NULL, &ctx), TFC_OK);
+		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+		assert_int_equal(tfc__feed_socket_open(&sock, ctx, ends[0], &ops, &is_down, NULL),
+				 TFC_OK);
+		while (is_queued && tfc__list_is_empty(&sock.queue))
+			assert_int_equal(tfc__feed_socket_send_bytes(&sock, data, sizeof(data), -1),
+					 TFC_OK);
+		assert_int_equal(setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)),
+				 0);
+		if (!is_queued)
+			assert_int_equal(tfc__feed_socket_send_bytes(&sock, data, sizeof(data), -1),
+					 TFC_ETOOBIG);
+		for (int i = 0; is_queued && !is_down && i < 1000; i++) {
+			uint8_t read[1];
+			recv(ends[1], read, sizeof(read), MSG_DONTWAIT);
+			assert_true(tfc_ctx_run(ctx, 1) >= 0);
+		}
+		assert_int_equal(is_down, is_queued);
+		tfc__feed_socket_close(&sock);
+		close(ends[1]);
+		assert_int_equal(tfc_ctx_close(ctx), TFC_OK);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -438,6 +484,7 @@ int main(void)
 		TEST(blocks_return_from_any_thread),
 		TEST(a_block_returns_at_once_when_there_is_room),
 		TEST(blocks_of_a_closed_connection_are_freed),
+		TEST(a_message_that_the_kernel_refuses_is_not_lost_silently),
 	};
 	return cmocka_run_group_tests_name("feed_segment", tests, NULL, NULL);
 }
