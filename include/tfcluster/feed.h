@@ -150,7 +150,7 @@ TFC_API uint32_t tfc_feed_batch_column_count(const tfc_feed_batch *batch);
 /**
  * Describes a column, from 0. Its pointers are borrowed from the batch; `values`, `offsets` and
  * `validity` are aligned to 64 bytes. A column of bool is as in Arrow: a bit per value, the lowest
- * first. Thread: any. Errors: TFC_EINVAL, TFC_ENOENT (no such column), TFC_ENOTSUP.
+ * first. Thread: any. Errors: TFC_EINVAL, TFC_ENOENT (no such column).
  */
 TFC_API int tfc_feed_batch_column(const tfc_feed_batch *batch, uint32_t index,
 				  tfc_feed_column *ret_column);
@@ -278,9 +278,9 @@ TFC_API int tfc_feed_producer_put_columns(tfc_feed_producer *producer, uint64_t 
 
 /**
  * Ends a partition: it has `rows` rows, all of which were put. The event DONE follows. Thread: the
- * context's. Errors: TFC_EINVAL (another number of rows was put, or a checkpoint has another number
- * of the partition), TFC_ESTATE, TFC_ENOMEM,
- * TFC_EFORK.
+ * context's. Errors: TFC_EAGAIN (no task reads the queue, or the window is full; the event READY
+ * follows), TFC_EINVAL (another number of rows was put, or a checkpoint has another number of the
+ * partition), TFC_ESTATE, TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_feed_producer_finish(tfc_feed_producer *producer, uint64_t partition,
 				     uint64_t rows);
