@@ -369,7 +369,7 @@ static int consumer_put(tfc_feed_consumer *consumer, uint64_t partition, uint64_
 	if (code < 0 ||
 	    (code = tfc__feed_rows_check(&consumer->result_schema->schema, rows, begin, error)) < 0)
 		return code;
-	if (!part || offset + (rows->rows - begin) > part->received)
+	if (!part || offset > part->received || rows->rows - begin > part->received - offset)
 		return tfc__fail(error, TFC_EINVAL, "feed", 0,
 				 "partition %llu has no rows %llu to %llu to return results for",
 				 (unsigned long long)partition, (unsigned long long)offset,

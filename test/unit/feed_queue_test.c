@@ -188,6 +188,38 @@ static void wrong_arguments_are_refused(void **state)
 	tfc_feed_consumer_close(consumer.feed);
 }
 
+static void results_belong_to_rows_that_have_arrived(void **state)
+{
+	static const struct {
+		uint64_t partition, offset, rows;
+	} wrong[] = {{2, 0, 1}, {1, 0, 4}, {1, 3, 1}, {1, UINT64_MAX, 1}, {1, UINT64_MAX, 2}};
+	static const int64_t values[4];
+	struct queue_consumer consumer;
+	struct queue_producer producer;
+	tfc_feed_column column = TFC_FEED_COLUMN_INIT;
+	uint64_t rows;
+	column.type = TFC_FEED_TYPE_INT64;
+	column.name = "y";
+	column.values = values;
+	queue_consumer_open(&consumer, 1, 0);
+	queue_producer_open(&producer, "a", 1);
+	queue_put(&producer, 1, 0, 3);
+	queue_finish(&producer, 1, 3);
+	queue_expect_rows(&consumer, 1, 0, 3);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_int_equal(tfc_feed_consumer_put_result_columns(consumer.feed,
+								      wrong[i].partition,
+								      wrong[i].offset, &column, 1,
+								      wrong[i].rows, 0, &rows),
+				 TFC_EINVAL);
+	assert_int_equal(tfc_feed_consumer_put_result_columns(consumer.feed, 1, 1, &column, 1, 2, 0,
+							      &rows),
+			 TFC_OK);
+	assert_int_equal(rows, 2);
+	tfc_feed_consumer_close(consumer.feed);
+	queue_producer_close(&producer);
+}
+
 static void bytes_in_flight_are_those_of_the_window(void **state)
 {
 	struct queue_consumer consumer;
@@ -582,6 +614,7 @@ int main(void)
 		TEST(a_later_attempt_goes_on_where_the_earlier_one_was),
 		TEST(a_producer_hears_what_a_checkpoint_has),
 		TEST(wrong_arguments_are_refused),
+		TEST(results_belong_to_rows_that_have_arrived),
 		TEST(bytes_in_flight_are_those_of_the_window),
 		TEST(rows_use_room_that_is_not_in_one_part),
 		TEST(a_row_that_needs_the_room_of_held_ones_gets_it),
