@@ -648,6 +648,25 @@ class DeliveryTest(FeedCase):
             job.result(PATIENCE)
         self.assertEqual([pathlib.Path(self.dir, f"rows-{index}").read_text() for index in range(2)], ["10", str(size)])
 
+    def test_a_task_may_keep_all_that_it_gets(self):
+        """Views of the first three batches would leave too little room for the fourth one."""
+        def keep(ctx):
+            return sum(len(batch["0"]) for batch in list(ctx.feed("train").batches()))
+        with tfc.run(keep, **JOB) as job:
+            with job.feed("train", window=1 << 16, partition_rows=10000) as feed:
+                for rows in 2000, 2000, 2000, 2250, 2250:
+                    feed.put(np.arange(rows))
+            self.assertEqual(job.result(PATIENCE), 10500)
+
+    def test_lists_that_are_kept_occupy_no_shared_memory(self):
+        def keep(ctx):
+            return sum(len(row) for batch in list(ctx.feed("train").batches()) for row in batch["v"])
+        table = pa.table({"v": [[row] * 8 for row in range(4000)]})  # four times the window
+        with tfc.run(keep, **JOB) as job:
+            with job.feed("train", window=1 << 16, partition_rows=200) as feed:
+                feed.put(table)
+            self.assertEqual(job.result(PATIENCE), 32000)
+
     def test_a_put_waits_for_room(self):
         def hold(ctx, gate):
             batches = ctx.feed("train").batches()

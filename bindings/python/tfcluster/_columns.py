@@ -428,6 +428,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.bytes = 0
+        self.largest = 0  # batch that may come, as far as is known
 
 
 class _Owner:
@@ -485,7 +486,8 @@ def _text_values(owner: _Owner, column: Any, rows: int) -> Any:
 def _list_values(owner: _Owner, column: Any, rows: int) -> Any:
     import numpy as np
 
-    items = _values(owner, _abi.tfc_feed_column.from_address(column.items), column.item_count)
+    # a copy: copies of the array of lists refer to the same items, and would occupy the window
+    items = _values(owner, _abi.tfc_feed_column.from_address(column.items), column.item_count).copy()
     address = ctypes.cast(column.offsets, ctypes.c_void_p).value
     offsets = _view(owner, address, "i8", (rows + 1,)).tolist()
     values = np.empty(rows, object)
@@ -538,8 +540,11 @@ def join(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def columns_of(library: Any, batch: int, kept: Kept) -> dict[str, Any]:
     """The columns of a batch as arrays, which own the batch from now on. They are views of its memory, or copies if
-    the program keeps as many arrays as half the window: the sender would stop."""
-    is_copied = 2 * kept.bytes > library.tfc_feed_batch_window_bytes(batch)
+    the program keeps as many arrays as half the window, or no room would be left for the next batch: the sender would
+    stop."""
+    window, size = library.tfc_feed_batch_window_bytes(batch), library.tfc_feed_batch_bytes(batch)
+    kept.largest = max(kept.largest, size, window * 9 // 32)  # a batch has up to 9/8 of a chunk, a quarter of the window
+    is_copied = 2 * kept.bytes > window or kept.bytes + size + kept.largest > window
     owner = _Owner(library, batch, kept)
     rows = library.tfc_feed_batch_rows(batch)
     columns = {}
