@@ -134,27 +134,8 @@ static void allocation_run_until(struct allocation_run *run, const bool *is_done
 
 /* ---- the parts of a run */
 
-/* What holds in an allocation unless the job says otherwise. Slurm sends its signals to all
- * processes of all ranks: a task that ends because of one must not start again before this rank has
- * received the same signal. And the engine adds no node: tasks wait as long for room as the ranks
- * wait for each other, for one that may come back. */
-static void allocation_adapt_job(struct allocation_run *run)
-{
-	const struct allocation_options *options = run->options;
-	tfc_error error = TFC_ERROR_INIT;
-	char seconds[32];
-	const tfc_allocation_info *info = tfc_allocation_describe(run->allocation);
-	snprintf(seconds, sizeof(seconds), "%g", info->wait_ms / 1000.0);
-	if ((info->engine == TFC_ENGINE_SLURM && options->has_default_backoff &&
-	     tfc_job_set(options->local.job, "restart.backoff_s", "[1, 30]", &error) < 0) ||
-	    (!options->has_pending_deadline &&
-	     tfc_job_set(options->local.job, "pending_deadline_s", seconds, &error) < 0))
-		local_fail(&run->local, error.text);
-}
-
 static void allocation_run_job(struct allocation_run *run)
 {
-	allocation_adapt_job(run);
 	local_submit(&run->local, tfc_allocation_node(run->allocation));
 	local_run_loop(&run->local);
 	if (!run->has_failed)

@@ -134,10 +134,6 @@ static int describe_job(struct allocation_options *options)
 	tfc_free(text);
 	if (!job)
 		die_without_memory();
-	json_t *backoff = json_object_get(json_object_get(job, "restart"), "backoff_s");
-	options->has_default_backoff = json_number_value(json_array_get(backoff, 0)) == 0;
-	options->has_pending_deadline |= json_number_value(
-						 json_object_get(job, "pending_deadline_s")) != 0;
 	json_object_foreach(json_object_get(job, "roles"), name, role)
 	{
 		json_t *value = json_object_get(role, "count");
@@ -192,7 +188,6 @@ static int finish(struct allocation_options *options, const struct command_line 
 		return -1;
 	if (!library->rendezvous && !library->has_rank && find_rendezvous(options) < 0)
 		return -1;
-	options->has_pending_deadline = options_value(line, "pending-deadline") != NULL;
 	return describe_job(options);
 }
 

@@ -9,8 +9,6 @@
 struct allocation_options {
 	struct local_options local; /* the job and the output */
 	tfc_allocation_options library;
-	bool has_default_backoff;  /* the job does not say when restarts follow */
-	bool has_pending_deadline; /* it says how long its tasks may wait for a node */
 	/* What the library's options point to: */
 	char *rendezvous;
 	char *agreement;

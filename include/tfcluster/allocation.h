@@ -7,7 +7,10 @@
  * rank 0 opens a gateway on tfc_allocation_node and submits its jobs; the other ranks only run
  * tasks. Rank 0 announces the end with tfc_allocation_end; the others then receive
  * TFC_ALLOCATION_ENDED and call tfc_allocation_end, too. After TFC_ALLOCATION_FAILED every rank
- * calls it. The library handles no signals: what an engine announces by SIGTERM is the host's.
+ * calls it. A job that rank 0 submits by such a gateway has two defaults of its own:
+ * pending_deadline_s is wait_ms, because no engine adds a node later, and with Slurm the first
+ * restart.backoff_s is one second, because Slurm signals the tasks as well as the ranks. The
+ * library handles no signals: what an engine announces by SIGTERM is the host's.
  * doc/guide/embedding.md has a whole program.
  */
 #ifndef TFCLUSTER_ALLOCATION_H

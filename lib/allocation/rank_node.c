@@ -109,6 +109,19 @@ static json_t *allocation_node_json(const tfc_allocation *allocation, const char
 	return node;
 }
 
+/* What holds in an allocation unless the job sets it. The engine adds no node: tasks wait as long
+ * for room as the ranks wait for each other, for one that may come back. And Slurm sends its
+ * signals to all processes of all ranks: a task that ends because of one must not start again
+ * before rank 0 has received the same signal. */
+static void allocation_set_job_defaults(tfc_allocation *allocation)
+{
+	const struct tfc__job_defaults defaults = {
+		.first_backoff_s = allocation->info.engine == TFC_ENGINE_SLURM ? 1 : 0,
+		.pending_deadline_s = allocation->info.wait_ms / 1000.0,
+	};
+	tfc__directory_set_job_defaults(allocation->node->directory, &defaults);
+}
+
 static int allocation_open_node(tfc_allocation *allocation, tfc_error *error)
 {
 	const tfc_node_hooks hooks = {.size = sizeof(hooks),
@@ -137,6 +150,7 @@ static int allocation_open_node(tfc_allocation *allocation, tfc_error *error)
 	if (code < 0)
 		return code;
 	tfc__handle_closed(&allocation->node->handle); /* the allocation closes it */
+	allocation_set_job_defaults(allocation);
 	const struct tfc__link *all = tfc__members_all(allocation->node->members);
 	for (const struct tfc__link *link = all->next; link != all; link = link->next)
 		tfc__allocation_set_member(allocation,

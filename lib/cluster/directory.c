@@ -243,6 +243,12 @@ struct tfc__nodes *tfc__directory_nodes(const struct tfc__directory *directory)
 	return directory->nodes;
 }
 
+void tfc__directory_set_job_defaults(struct tfc__directory *directory,
+				     const struct tfc__job_defaults *defaults)
+{
+	directory->job_defaults = *defaults;
+}
+
 const struct tfc__link *tfc__directory_records(const struct tfc__directory *directory)
 {
 	return &directory->records;

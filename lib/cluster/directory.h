@@ -58,6 +58,11 @@ void tfc__directory_close(struct tfc__directory *directory);
 struct tfc__agent *tfc__directory_agent(const struct tfc__directory *directory);
 struct tfc__nodes *tfc__directory_nodes(const struct tfc__directory *directory);
 
+/* For jobs that are submitted from now on. A job from a client of another process has set all keys.
+ */
+void tfc__directory_set_job_defaults(struct tfc__directory *directory,
+				     const struct tfc__job_defaults *defaults);
+
 /* Embedded in a requester that waits for the store; called once, in dispatch. */
 struct tfc__directory_callback {
 	struct tfc__link link;

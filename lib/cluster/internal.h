@@ -25,6 +25,7 @@ struct tfc__directory {
 	struct tfc__nodes *nodes;
 	struct tfc__store *store;
 	struct tfc__directory_options options;
+	struct tfc__job_defaults job_defaults;
 	/* Keys that seal the secrets in records. The first is used for writing. The second, the
 	 * store's own, opens records of 0.2. */
 	uint8_t seal_key[TFC__STORE_SEAL_SIZE];

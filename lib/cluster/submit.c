@@ -75,6 +75,7 @@ static int submit_copy(struct tfc__record *record, const struct tfc__submit *sub
 	if (!record->job ||
 	    tfc__record_set_host_tag(record, submit->host_tag, submit->host_tag_len) < 0)
 		return tfc__fail_nomem(error, "cluster");
+	tfc__job_set_defaults(record->job, &record->directory->job_defaults);
 	record->client_key = *key;
 	if (submit->submitter)
 		strncpy(record->submitter, submit->submitter, sizeof(record->submitter) - 1);

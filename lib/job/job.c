@@ -76,6 +76,20 @@ void tfc__job_inherit(tfc_job *job)
 	}
 }
 
+static bool job_has_given(const tfc_job *job, const char *path)
+{
+	return job->given >> (tfc__keys_find(&tfc__job_keys, path) - tfc__job_keys.items) & 1;
+}
+
+void tfc__job_set_defaults(tfc_job *job, const struct tfc__job_defaults *defaults)
+{
+	if (!job_has_given(job, "pending_deadline_s"))
+		job->pending_deadline_s = defaults->pending_deadline_s;
+	if (!job_has_given(job, "restart.backoff_s"))
+		job->restart.backoff_s[0] = defaults->first_backoff_s;
+	tfc__job_inherit(job);
+}
+
 const struct tfc__role *tfc__job_role(const tfc_job *job, const char *name)
 {
 	for (uint32_t i = 0; i < job->role_count; i++)

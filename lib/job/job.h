@@ -113,7 +113,17 @@ struct tfc_job {
 	struct tfc__strv labels;     /* "NAME=value": labels that a node must have */
 	char *upstream;              /* upstream whose partitions the workers follow; NULL: none */
 	uint32_t on_upstream_change; /* enum tfc__on_upstream_change */
+	uint64_t given;              /* the keys that were set, a bit each, by their place in
+				      * tfc__job_keys; those of a role are not counted */
 };
+
+/* Values of keys that a job does not set itself. */
+struct tfc__job_defaults {
+	double first_backoff_s; /* of restart.backoff_s; 0: the key's own default */
+	double pending_deadline_s;
+};
+
+void tfc__job_set_defaults(tfc_job *job, const struct tfc__job_defaults *defaults);
 
 /*
  * As tfc_job_parse, for a job that was submitted before: a record, or the job of another node. It

@@ -336,8 +336,12 @@ static int apply_typed(struct tfc__apply *apply, const struct tfc__json_key *key
 int tfc__apply_value(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
 		     json_t *value)
 {
-	if (!key->given)
-		return apply_typed(apply, key, base, value);
+	if (!key->given) {
+		int result = apply_typed(apply, key, base, value);
+		if (result == TFC_OK && base == apply->job)
+			apply->job->given |= UINT64_C(1) << (key - tfc__job_keys.items);
+		return result;
+	}
 	struct tfc__role *role = base; /* only a role's keys are overrides */
 	if (json_is_null(value)) {
 		role->restart_given &= ~key->given;

@@ -182,6 +182,9 @@ static const struct tfc__json_key role_keys[] = {
 	LATER("spares", "[0]"),
 };
 
+_Static_assert(sizeof(job_keys) / sizeof(job_keys[0]) <= 64,
+	       "struct tfc_job.given has a bit for each");
+
 const struct tfc__json_keys tfc__job_keys = {job_keys, sizeof(job_keys) / sizeof(job_keys[0])};
 const struct tfc__json_keys tfc__role_keys = {role_keys, sizeof(role_keys) / sizeof(role_keys[0])};
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 import tfcluster
 from tfcluster import _allocation
@@ -159,6 +160,18 @@ class AllocationTest(unittest.TestCase):
                 done = self.call(f"tfcluster.allocation(['false'], framework='none', rendezvous='.', restart={restart})",
                                  **slurm)
                 self.assertIn(text, done.stderr)
+
+    def test_a_job_waits_for_room_as_long_as_ranks_for_each_other(self) -> None:
+        for keyword, end in (("pending_deadline_s=None", "the pending deadline of 4 s has passed"),
+                             ("pending_deadline_s=0, deadline_s=6", "the deadline of 6 s has passed")):
+            with self.subTest(keyword):
+                self.ranks = []
+                (self.directory / "program.py").write_text(
+                    "import sys\nimport tfcluster\ntfcluster.allocation(['true'], framework='none', gpus=3, wait_s=4, "
+                    f"rank=int(sys.argv[1]), size=2, rendezvous='.', {keyword})\n")
+                with unittest.mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES="4,5"):
+                    self.start(2, "", 1)
+                self.assertIn(end, self.ends()[0][2])
 
     def test_too_few_gpus(self) -> None:
         done = self.call("tfcluster.allocation(['true'], framework='none', rendezvous='.', rank=0, size=1, gpus=2)",

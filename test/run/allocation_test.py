@@ -320,6 +320,24 @@ class JoinTest(AllocationTest):
                 self.assertEqual(self.statuses(runs), [124, 124])
                 self.assertIn(end, runs[0].errors()[-1])
 
+    def write_job(self, **keys):
+        with open(os.path.join(self.dir, "job.json"), "w", encoding="ascii") as file:
+            json.dump({"framework": "none", "roles": {"worker": {"gpus": 3}}, "argv": ["false"], **keys}, file)
+
+    def test_a_job_file_that_sets_no_pending_deadline_waits_without_limit(self):
+        self.write_job(pending_deadline_s=0, deadline_s=6)
+        runs = self.ranks(2, "--job", "job.json", "--wait", "4", env={"CUDA_VISIBLE_DEVICES": "4,5"})
+        self.assertEqual(self.statuses(runs), [124, 124])
+        self.assertIn("the deadline of 6 s has passed", runs[0].errors()[-1])
+
+    def test_slurm_delays_restarts_unless_the_job_file_says_when(self):
+        slurm = {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_JOB_ID": "17", "SLURM_STEP_ID": "3"}
+        for restart, text in (({}, "restarting it in 1.0 s"), ({"backoff_s": [0, 1]}, "restarting it (1 of 1 restarts")):
+            with self.subTest(restart):
+                self.write_job(roles={"worker": {}}, restart={"on": "failure", "max": 1, **restart})
+                run = self.rank(0, 1, "--job", "job.json", where=("--rendezvous", self.shared), env=slurm).end()
+                self.assertIn(text, run.err.decode())
+
     def test_a_signal_while_ranks_are_missing(self):
         runs = [self.rank(rank, 3, "--", "true") for rank in range(2)]
         runs[0].await_output("waiting: rank 2 has not joined yet", "err")

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import _abi, _context, _job_file, _run
+from . import _abi, _context, _run
 from .client import Client, _milliseconds, _options
 from .errors import Error, TaskFailed
 from .types import RestartPolicy
@@ -141,8 +141,7 @@ class _Allocation(Client):
             except Error as error:
                 raise Error.of(error.code, _with_keywords(str(error)), error.component, error.errno) from None
             info = library.tfc_allocation_describe(self._allocation).contents
-            self.rank, self._is_slurm = int(info.rank), info.engine == _abi.Engine.SLURM
-            self._wait_s = info.wait_ms / 1000
+            self.rank = int(info.rank)
         self._say(info.text)
         self._await_ready()
         with self._context.locked() as library:
@@ -189,24 +188,13 @@ class _Allocation(Client):
 
     # ---- after all have joined
 
-    def _adapted(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """What holds in an allocation unless the job says otherwise. The engine adds no node: tasks wait as long for room
-        as the ranks wait for each other. Slurm sends its signals to all processes of all ranks: a task that ends because
-        of one must not start again before this rank has received the same signal."""
-        adapted = {"pending_deadline_s": self._wait_s, **options}
-        restart = options.get("restart")
-        keys = {} if restart is None else _job_file.job_key("restart", restart)
-        if self._is_slurm and isinstance(keys, Mapping):
-            adapted["restart"] = {"backoff_s": [1, 30], **keys}
-        return adapted
-
     def run_to_the_end(self, program: Any, options: Mapping[str, Any]) -> Any:
         return self._run_job(program, options) if self.rank == 0 else self._serve()
 
     def _run_job(self, program: Any, options: Mapping[str, Any]) -> Any:
         status = 1
         try:
-            job = _run.run(program, gateway=self, **self._adapted(options))
+            job = _run.run(program, gateway=self, **options)
             self._await(job.done)
             if self._failure is not None:
                 status = RUN_FAILED
