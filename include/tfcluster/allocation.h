@@ -162,8 +162,10 @@ TFC_API int tfc_allocation_end(tfc_allocation *allocation, uint32_t exit_status,
 			       tfc_allocation_ended_fn fn, void *user);
 
 /**
- * Closes the allocation and its node at once: tasks that still run here are killed. Rank 0 removes
- * its file in the directory. Legal inside a callback. NULL is a no-op. Thread: the context's.
+ * Closes the allocation and its node at once, as tfc_node_close: tasks that still run here are
+ * killed. Rank 0 removes its file in the directory. Without tfc_allocation_end before it, this rank
+ * is lost for the others, and rank 0 waits about 16 s before it starts the tasks elsewhere or ends
+ * its job. Legal inside a callback. NULL is a no-op. Thread: the context's.
  */
 TFC_API void tfc_allocation_close(tfc_allocation *allocation);
 
