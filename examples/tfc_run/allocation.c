@@ -17,6 +17,7 @@ struct allocation_run {
 	struct local local; /* its job: rank 0 only */
 	const struct allocation_options *options;
 	tfc_allocation *allocation;
+	pid_t launcher; /* the parent when the process began */
 	uint32_t rank;
 	bool is_joined;  /* not rank 0: the tasks of its job may be here */
 	bool is_ready;   /* rank 0: the job may be submitted */
@@ -151,6 +152,15 @@ static void allocation_leave(struct allocation_run *run)
 		allocation_run_until(run, &run->has_left);
 }
 
+/* The daemon of the engine that has started this rank (mpirun, orted, slurmstepd) ends it, unless
+ * the daemon itself is killed. */
+static void allocation_end_with_launcher(const struct allocation_run *run)
+{
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != run->launcher) /* it has died before that */
+		kill(getpid(), SIGTERM);
+}
+
 static void allocation_run(struct allocation_run *run)
 {
 	const tfc_allocation_options *options = &run->options->library;
@@ -162,8 +172,8 @@ static void allocation_run(struct allocation_run *run)
 	}
 	const tfc_allocation_info *info = tfc_allocation_describe(run->allocation);
 	run->rank = info->rank;
-	if (info->engine == TFC_ENGINE_OPEN_MPI) /* a killed mpirun ends no rank itself */
-		prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (info->engine == TFC_ENGINE_OPEN_MPI || info->engine == TFC_ENGINE_SLURM)
+		allocation_end_with_launcher(run);
 	if (run->rank) {
 		snprintf(run->who, sizeof(run->who), "rank %u: ", run->rank);
 		run->local.who = run->who;
@@ -171,7 +181,7 @@ static void allocation_run(struct allocation_run *run)
 	}
 	allocation_say(run, NOTICE, info->text);
 	allocation_run_until(run, run->rank == 0 ? &run->is_settled : &run->is_over);
-	if (run->is_ready && !run->is_over)
+	if (run->is_ready && !run->is_over && !run->leave_at_ns)
 		allocation_run_job(run);
 	allocation_leave(run);
 }
@@ -179,7 +189,7 @@ static void allocation_run(struct allocation_run *run)
 int allocation_main(int argc, char **argv)
 {
 	struct allocation_options options;
-	struct allocation_run run = {.options = &options};
+	struct allocation_run run = {.options = &options, .launcher = getppid()};
 	enum options_result result = allocation_options_read(argc, argv, &options);
 	int status = result == OPTIONS_HELP ? 0 : RUN_FAILED;
 	if (result == OPTIONS_OK) {

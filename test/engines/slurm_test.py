@@ -13,7 +13,9 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "run"))
+for folder in ("run", "lib"):
+    sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / folder))
+import processes
 import slurm
 from harness import PATIENCE, TFC_RUN, await_no_children, wait_until
 from slurm import is_running
@@ -144,6 +146,17 @@ class StepTest(SlurmTest):
         pids = self.pids()
         self.assertEqual(len(pids), 3)
         wait_until(lambda: not any(map(is_running, pids)), "the end of all tasks", 10)
+
+    def test_a_killed_slurmstepd_leaves_no_orphan(self):
+        """Rank 0 notices that its own is dead, and stops the job. The output has nowhere to go any more."""
+        step = self.waiting()
+        self.await_up(3)
+        os.kill(int(processes.stat(self.process_of_rank(0))[1]), 9)
+        wait_until(lambda: len(list(pathlib.Path(self.dir).glob("saved.*"))) == 3, "the grace of all tasks")
+        wait_until(lambda: not list(pathlib.Path(self.dir).glob("tfcluster-*")), "the end of rank 0")
+        self.assert_no_orphan(3)
+        cluster.output("scancel", *cluster.jobs())
+        self.assertNotEqual(step.wait(PATIENCE), 0)
 
     def test_a_script_that_is_no_step(self):
         script = pathlib.Path(self.dir, "script")

@@ -1,4 +1,5 @@
 """tfc_run allocation: ranks that find each other run one job and end together; ranks that die; bad input."""
+import contextlib
 import glob
 import json
 import os
@@ -215,6 +216,53 @@ class EndTest(AllocationTest):
         self.await_up(runs, 3)
         runs[0].process.terminate()
         self.assertEqual(self.statuses([runs[0], back]), [143, 143])
+
+
+class LauncherTest(AllocationTest):
+    """A process that an engine would have on each host starts the rank, and is killed."""
+
+    ENGINES = ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1", "PMIX_NAMESPACE": "17"},
+               {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_JOB_ID": "17", "SLURM_STEP_ID": "3"})
+
+    def launch(self, engine, *args):
+        run = harness.Run(["-c", '"$@" & echo $!; wait', "sh", harness.TFC_RUN, "allocation", "--ports", self.ports,
+                           "--rendezvous", self.shared, *args], dict(self.env, **engine), self.dir, program="sh")
+        self.runs.append(run)
+        run.await_output("\n")
+        return run, int(run.lines()[0])
+
+    def assert_ends(self, run, rank):
+        run.end()
+        harness.await_end(rank, time.monotonic() + harness.PATIENCE)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(rank, os.WNOHANG)[1]), 143)
+
+    def test_a_rank_does_not_survive_its_launcher(self):
+        for engine in self.ENGINES:
+            with self.subTest(engine):
+                run, rank = self.launch(engine, "--framework", "none", "--", "sh", "-c", WAITING)
+                self.await_up([run], 1)
+                run.process.kill()
+                self.assert_ends(run, rank)
+                self.assertIn(b"saved", run.out)
+
+    def test_a_rank_does_not_survive_a_launcher_that_dies_at_once(self):
+        """Here, before the rank has read its job."""
+        job = os.path.join(self.dir, "job")
+        os.mkfifo(job)
+        run, rank = self.launch(self.ENGINES[0], "--job", "job")
+        pipe = harness.wait_until(lambda: self.open_to_write(job), "the rank reads its job")
+        run.process.kill()
+        run.process.wait()
+        with open(pipe, "w", encoding="ascii") as file:
+            json.dump({"framework": "none", "roles": {"worker": {}}, "argv": ["sleep", "600"]}, file)
+        self.assert_ends(run, rank)
+
+    @staticmethod
+    def open_to_write(path):
+        """None: nobody reads it yet."""
+        with contextlib.suppress(OSError):
+            return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        return None
 
 
 class JoinTest(AllocationTest):
