@@ -1,8 +1,10 @@
 """tfcluster.allocation: the same program as several ranks, which run one job."""
 
+import contextlib
 import functools
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import sys
@@ -136,6 +138,39 @@ class AllocationTest(unittest.TestCase):
         self.assertEqual([status for status, _, _ in ends], [143, 143])
         self.assertEqual(ends[0][1].count(" saved "), 2, ends)
         self.assertNotIn("Traceback", ends[0][2] + ends[1][2])
+
+    @staticmethod
+    def kill(pidfd: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+
+    def test_ranks_do_not_survive_their_launcher(self) -> None:
+        """mpirun, which reads what they print, is killed."""
+        (self.directory / "save.sh").write_text("trap 'echo saved >saved.$TFC_TASK_INDEX; exit 143' TERM\n"
+                                                "touch up.$TFC_TASK_INDEX\nwhile :; do sleep 0.1; done\n")
+        rank = ("import tfcluster\ntfcluster.allocation(['sh', 'save.sh'], framework='none', workers=2, slots=1, "
+                "rendezvous='.')")
+        launcher = subprocess.Popen(
+            [sys.executable, "-c", "import os, subprocess, sys\nfor rank in '01':\n"
+             "    os.environ['OMPI_COMM_WORLD_RANK'] = rank\n"
+             "    print(subprocess.Popen([sys.executable, '-c', sys.argv[1]], stdout=subprocess.PIPE).pid, flush=True)\n"
+             "sys.stdin.read()", rank], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            cwd=self.directory, env={**os.environ, "OMPI_COMM_WORLD_SIZE": "2", "PMIX_NAMESPACE": "17"})
+        self.addCleanup(launcher.communicate)
+        self.addCleanup(launcher.kill)
+        assert launcher.stdout is not None
+        ranks = [os.pidfd_open(int(launcher.stdout.readline())) for _ in range(2)]
+        for pidfd in ranks:
+            self.addCleanup(os.close, pidfd)
+            self.addCleanup(self.kill, pidfd)
+        deadline = time.monotonic() + PATIENCE_S
+        while len(list(self.directory.glob("up.*"))) < 2:
+            self.assertLess(time.monotonic(), deadline)
+            self.assertFalse(select.select(ranks, [], [], 0.01)[0], "a rank has ended")
+        launcher.kill()
+        for pidfd in ranks:
+            self.assertTrue(select.select([pidfd], [], [], PATIENCE_S)[0], "a rank has survived")
+        self.assertEqual(len(list(self.directory.glob("saved.*"))), 2)
 
     def call(self, call: str, **variables: str) -> "subprocess.CompletedProcess[str]":
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "TFC_KEY"))}

@@ -18,7 +18,7 @@ from .types import RestartPolicy
 
 RUN_FAILED = 125  # the status of all ranks if they cannot work together, as in tfc_run
 TERMINATED = 128 + signal.SIGTERM
-POLL_S = 1.0
+POLL_S = 0.5  # all ranks of a host have noticed the end of their launcher
 SHARED_SIGNAL_S = 1.0  # in which rank 0 may announce the end, after a signal that all ranks got
 _KIND = _abi.AllocationEventKind
 
@@ -48,7 +48,8 @@ def allocation(program: _run.Program, *, rendezvous: str | os.PathLike[str] | No
     Tasks wait `wait_s` seconds at most for a rank with room for them, unless `pending_deadline_s` is another time. Under
     Slurm, they restart after one second at the earliest, unless `restart` has a `backoff_s`.
 
-    On SIGTERM, the tasks get their grace and SystemExit is raised. Raises NotFoundError outside of an allocation,
+    On SIGTERM, and if the process of Open MPI or Slurm that started this one has died, the tasks get their grace and
+    SystemExit is raised. Raises NotFoundError outside of an allocation,
     DeadlineError if ranks are missing, and ConnectionLostError if too many are lost.
     """
     if rendezvous is None and rank is None:
@@ -124,6 +125,7 @@ class _Allocation(Client):
         self._is_ready = self._has_left = False
         self._status: int | None = None  # as rank 0 has announced it
         self._failure: Error | None = None
+        self._launcher = os.getppid()
         self._number = _context.register(self)
         super().__init__(node=values)
 
@@ -141,7 +143,7 @@ class _Allocation(Client):
             except Error as error:
                 raise Error.of(error.code, _with_keywords(str(error)), error.component, error.errno) from None
             info = library.tfc_allocation_describe(self._allocation).contents
-            self.rank = int(info.rank)
+            self.rank, self._engine = int(info.rank), info.engine
         self._say(info.text)
         self._await_ready()
         with self._context.locked() as library:
@@ -173,9 +175,16 @@ class _Allocation(Client):
         raise SystemExit(TERMINATED)
 
     def _await(self, is_done: Callable[[], bool]) -> None:
-        """Until is_done(), the end of the allocation, or SIGTERM. A signal just before a poll does not end the poll."""
+        """Until is_done(), the end of the allocation, SIGTERM, or the end of the launcher, which counts as one. A signal
+        just before a poll does not end the poll."""
         while not self._context.wait(lambda: is_done() or self._is_over() or self._sigterm.has_come, POLL_S):
-            pass
+            if self._has_lost_launcher():
+                self._sigterm.has_come = True
+
+    def _has_lost_launcher(self) -> bool:
+        """If the daemon of the engine (mpirun, orted, slurmstepd) is killed, nothing ends this process. A death signal is
+        for its author to set, not for this call."""
+        return self._engine in (_abi.Engine.OPEN_MPI, _abi.Engine.SLURM) and os.getppid() != self._launcher
 
     def _is_over(self) -> bool:
         return self._failure is not None or self._status is not None
