@@ -10,8 +10,8 @@ import sys
 import tempfile
 import time
 
-from measure import (IDLE_SECONDS, Bench, background, comm, descendants, quotient, ratio, rss,
-                     spread, switches)
+from measure import IDLE_SECONDS, Bench, background, quotient, ratio, rss, spread, switches
+from processes import descendants_of, name_of
 
 SCALE_EVENTS = 300
 
@@ -46,7 +46,7 @@ class Tasks(Bench):
 class Idle(Tasks):
     def run(self):
         with self.sleeping_tasks(100) as host:
-            pids = [host, *(pid for pid in descendants(host) if "tfc-" in comm(pid))]
+            pids = [host, *(pid for pid in descendants_of(host) if "tfc-" in name_of(pid))]
             before = {pid: switches(pid) for pid in pids}
             time.sleep(IDLE_SECONDS)
             after = {pid: switches(pid) for pid in pids}
@@ -128,8 +128,8 @@ class Size(Tasks):
         self.table.add("libtfcluster.so stripped", f"{own // 1024} KiB", " ".join(names), "-",
                        "<= 500 KB", own <= 500 << 10)
         with self.sleeping_tasks(10) as host:
-            shims = [rss(pid) for pid in descendants(host) if comm(pid) == "tfc-shim"]
-            guards = [rss(pid) for pid in descendants(host) if comm(pid) == "tfc-guard"]
+            shims = [rss(pid) for pid in descendants_of(host) if name_of(pid) == "tfc-shim"]
+            guards = [rss(pid) for pid in descendants_of(host) if name_of(pid) == "tfc-guard"]
             node = rss(host)
         self.table.add("RSS of a shim", f"{statistics.median(shims):.0f} KiB", "-", "-",
                        "<= 100 KB with musl", statistics.median(shims) <= 100)

@@ -15,6 +15,7 @@ import time
 import feed_rows
 import measure
 from measure import Bench, faster, quotient, spread
+from processes import command_line, descendants_of
 
 REPETITIONS = 5
 SPARK_REPETITIONS = 3
@@ -233,7 +234,7 @@ class Feed(Bench):
     def run_memory(self):
         """Of a feed of numpy arrays. Shared memory counts in each process that has mapped it."""
         ours = self.ours("wide", 0, "--read")
-        tasks = [pid for pid in measure.descendants(self.node.pid) if is_python_task(pid)]
+        tasks = [pid for pid in descendants_of(self.node.pid) if is_python_task(pid)]
         pids = {"producer": ours.process.pid, "node": self.node.pid, "consumer": tasks[-1]}
         before = {name: resident(pid) for name, pid in pids.items()}
         peaks = {name: [0, 0] for name in pids}
@@ -259,9 +260,7 @@ class Feed(Bench):
 
 
 def is_python_task(pid):
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
-        return b"tfcluster.task" in file.read().split(b"\0")
-    return False
+    return b"tfcluster.task" in command_line(pid)
 
 
 def resident(pid):

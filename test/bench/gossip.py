@@ -16,9 +16,9 @@ import tempfile
 import threading
 import time
 
-from measure import (IDLE_SECONDS, background, comm, descendants, percentile, quotient, ratio,
-                     spread)
+from measure import IDLE_SECONDS, background, percentile, quotient, ratio, spread
 from nodes import Cluster
+from processes import descendants_of, name_of
 
 PORT = 7946
 PROBE_MS = 500  # the default of tfc_node_options.probe_ms with gossip
@@ -169,7 +169,7 @@ class Fleet:
     def cpu_ms(self):
         """Of all members and what they have started."""
         return sum(cpu_ms(pid) for member in self.members.values()
-                   for pid in (member.pid, *descendants(member.pid)))
+                   for pid in (member.pid, *descendants_of(member.pid)))
 
 
 def cpu_ms(pid):
@@ -342,7 +342,7 @@ class Gossip(Cluster):
                                 "none", "--label", "node=n1", "--", "sleep", "1000"],
                                stdout=subprocess.PIPE, env=self.environ, text=True) as job:
                 await_line(job, lambda event: event.get("state") == "running")
-                below = [pid for node in (home, victim, other) for pid in descendants(node.pid)]
+                below = [pid for node in (home, victim, other) for pid in descendants_of(node.pid)]
                 victim.kill()
                 killed = time.monotonic()
                 await_line(home, lambda event: event.get("name") == "n1" and
@@ -398,7 +398,7 @@ def wait_until_ended(pids):
     """Guards end their tasks and themselves when their node has ended."""
     until = time.monotonic() + PATIENCE
     for pid in pids:
-        if comm(pid).startswith("tfc-"):
+        if name_of(pid).startswith("tfc-"):
             with contextlib.suppress(ProcessLookupError):
                 pidfd = os.pidfd_open(pid)
                 select.select([pidfd], [], [], max(until - time.monotonic(), 0))

@@ -1,11 +1,15 @@
-"""What the rows share: the table, figures in words, and what /proc says of processes."""
+"""What the rows share: the table, figures in words, and what /proc says of memory and switches."""
 
 import contextlib
 import os
+import pathlib
 import re
 import shutil
 import statistics
 import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "lib"))  # processes.py
 
 IDLE_SECONDS = 60
 TORCH_PYTHON = os.environ.get("TFC_TORCH_PYTHON", "/usr/bin/python3")
@@ -118,26 +122,7 @@ def undisturbed():
     return words if is_allowed else []
 
 
-# ---- what /proc says
-
-
-def comm(pid):
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as file:
-        return file.read().strip()
-    return ""
-
-
-def descendants(root):
-    found = []
-    for pid in children(root):
-        found += [pid, *descendants(pid)]
-    return found
-
-
-def children(pid):
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(child) for child in file.read().split()]
-    return []
+# ---- what /proc says of memory and switches
 
 
 def status(pid, key):

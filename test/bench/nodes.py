@@ -13,7 +13,8 @@ import subprocess
 import tempfile
 import time
 
-from measure import IDLE_SECONDS, Bench, background, comm, descendants, ratio, spread, switches
+from measure import IDLE_SECONDS, Bench, background, ratio, spread, switches
+from processes import descendants_of, name_of
 
 
 class Bundle(Bench):
@@ -129,7 +130,7 @@ class Cluster(Bench):
             return
         with self.network() as (within, proc), self.nodes(3, within) as (_, hosts):
             time.sleep(2)  # what follows a start is over
-            pids = [[host.pid, *descendants(host.pid)] for host in hosts]
+            pids = [[host.pid, *descendants_of(host.pid)] for host in hosts]
             before = [[switches(pid) for pid in node] for node in pids]
             sent = loopback_bytes(proc)
             time.sleep(IDLE_SECONDS)
@@ -203,8 +204,8 @@ class KilledNode(Cluster):
             ready = self.await_task(job, "ready")
             node = pids[int(ready["node"][1:])]
             if with_guard:
-                for pid in descendants(node):
-                    if comm(pid) == "tfc-guard":
+                for pid in descendants_of(node):
+                    if name_of(pid) == "tfc-guard":
                         os.kill(pid, signal.SIGKILL)
             task = os.pidfd_open(ready["pid"])
             os.kill(node, signal.SIGKILL)

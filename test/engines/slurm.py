@@ -1,6 +1,5 @@
 """A Slurm cluster of this machine alone: munged, slurmctld and three slurmd, in a directory of their own, on free
 ports. Needs root, and Debian's slurmctld, slurmd, slurm-client and munge."""
-import contextlib
 import os
 import pathlib
 import shutil
@@ -10,7 +9,9 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "run"))
+for folder in ("run", "lib"):
+    sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / folder))
+import processes
 from harness import find_ports, wait_until
 
 NODES = 3
@@ -62,9 +63,7 @@ def missing():
 
 def is_running(pid):
     """And no zombie, which a killed parent has left to this process."""
-    with contextlib.suppress(OSError):
-        return pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
-    return False
+    return processes.stat(pid)[:1] not in ([], ["Z"])
 
 
 class Slurm:
