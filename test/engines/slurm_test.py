@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 import unittest
 
 for folder in ("run", "lib"):
@@ -33,6 +34,23 @@ echo $$ >{dir}/pid.$TFC_TASK_INDEX.$TFC_ATTEMPT.${{SLURM_RESTART_COUNT:-0}}
 echo up $TFC_TASK_INDEX on $SLURM_NODEID
 [ ! -e {dir}/saved.$TFC_TASK_INDEX ] || {{ echo resumed; exit 0; }}
 while :; do sleep 0.1; done
+"""
+
+# The same as a program of Python.
+TRAINING = """
+import os, signal, sys
+saved = "saved." + os.environ["TFC_TASK_INDEX"]
+def save(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    open(saved, "w").close()
+    sys.exit(143)
+signal.signal(signal.SIGTERM, save)
+print("up", os.environ["TFC_TASK_INDEX"], flush=True)
+if os.path.exists(saved):
+    print("resumed")
+    sys.exit()
+while True:
+    signal.pause()
 """
 
 cluster = None
@@ -209,6 +227,28 @@ class EngineTest(SlurmTest):
         self.assertEqual(self.text().count("resumed"), 3, self.text())
         self.assertRegex(self.text(), r"in Slurm \(slurm-\d+\.0\.restart-1\)")
         self.assertTrue(self.text().rstrip().endswith("tfc_run: succeeded"), self.text())
+
+    def test_the_batch_script_of_the_guide(self):
+        """With what these nodes have. After the signal that precedes a time limit, the job is requeued and resumes."""
+        script = re.search(r"(?m)^    #!/bin/sh\n(    .*\n)+", GUIDE.read_text(encoding="utf-8"))[0]
+        for words, here in (("--nodes 4", f"--nodes {slurm.NODES}"), ("--cpus-per-task 8", "--cpus-per-task 2"),
+                            (" --gpus-per-node 2", ""), ("--worker 4 --gpus 2", f"--worker {slurm.NODES}")):
+            self.assertIn(words, script)
+            script = script.replace(words, here)
+        pathlib.Path(self.dir, "script").write_text(textwrap.dedent(script), encoding="utf-8")
+        pathlib.Path(self.dir, "train.py").write_text(TRAINING, encoding="utf-8")
+        env = dict(cluster.env, PATH=f"{os.path.dirname(TFC_RUN)}:{cluster.env['PATH']}", XDG_STATE_HOME=self.dir)
+        job = subprocess.run(["sbatch", "--parsable", "script"], env=env, cwd=self.dir, check=True, stdout=subprocess.PIPE,
+                             text=True).stdout.strip()
+        out = f"slurm-{job}.out"
+        wait_until(lambda: os.path.exists(f"{self.dir}/{out}"), "the begin of the script")
+        self.await_up(3, out)
+        cluster.output("scancel", "--signal=TERM", job)
+        wait_until(lambda: not cluster.jobs(), "the end of the requeued job", 150)
+        self.assertEqual(self.text(out).count("resumed"), 3, self.text(out))
+        self.assertRegex(self.text(out), rf"in Slurm \(slurm-{job}\.0\.restart-1\)")
+        self.assertTrue(self.text(out).rstrip().endswith("tfc_run: succeeded"), self.text(out))
+        self.assertEqual(len(list(pathlib.Path(self.dir, "logs").glob("rank-*"))), slurm.NODES)
 
     def test_the_tasks_of_a_node_that_is_set_down_move(self):
         step = self.waiting(options=("--no-kill",))
