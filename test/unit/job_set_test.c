@@ -221,6 +221,30 @@ static void a_refused_change_changes_nothing(void **state)
 	free(before);
 }
 
+/* Also if the value is the key's own default, and in a copy. */
+static void defaults_of_a_node_are_for_keys_that_were_not_set(void **state)
+{
+	static const struct tfc__job_defaults defaults = {.first_backoff_s = 1,
+							  .pending_deadline_s = 300};
+	tfc_job *job = *state;
+	set(job, "roles.worker.count", "1");
+	set(job, "roles.ps.restart.backoff_s", "[0, 5]");
+	tfc_job *other = tfc__job_copy(job);
+	tfc__job_set_defaults(other, &defaults);
+	assert_true(other->pending_deadline_s == 300);
+	assert_true(other->restart.backoff_s[0] == 1 && other->restart.backoff_s[1] == 30);
+	assert_true(tfc__job_role(other, "worker")->restart.backoff_s[0] == 1);
+	assert_true(tfc__job_role(other, "ps")->restart.backoff_s[0] == 0);
+	tfc_job_free(other);
+	set(job, "pending_deadline_s", "0");
+	set(job, "restart", "{\"backoff_s\": [0, 30]}");
+	other = tfc__job_copy(job);
+	tfc__job_set_defaults(other, &defaults);
+	assert_true(other->pending_deadline_s == 0);
+	assert_true(tfc__job_role(other, "worker")->restart.backoff_s[0] == 0);
+	tfc_job_free(other);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_job, free_job)
@@ -232,6 +256,7 @@ int main(void)
 		TEST(naming_a_role_creates_it),
 		TEST(a_role_follows_the_jobs_restart_until_it_has_its_own),
 		TEST(a_refused_change_changes_nothing),
+		TEST(defaults_of_a_node_are_for_keys_that_were_not_set),
 	};
 	return cmocka_run_group_tests_name("job_set", tests, NULL, NULL);
 }
