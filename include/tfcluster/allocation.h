@@ -38,7 +38,7 @@ TFC_API const char *tfc_engine_name(uint32_t engine);
 
 typedef struct tfc_allocation tfc_allocation;
 
-/* What was recognised. Borrowed: valid as long as the allocation. */
+/* What was recognized. Borrowed: valid as long as the allocation. */
 typedef struct tfc_allocation_info {
 	uint32_t size;
 	uint32_t engine;       /* enum tfc_engine */
@@ -90,7 +90,7 @@ typedef struct tfc_allocation_options {
 	 * engine's. Kubernetes states only the rank: set rank_count, and has_rank to 0. */
 	uint32_t rank;
 	uint32_t rank_count; /* see rank */
-	uint32_t has_rank;   /* 1: `rank` is set, and no engine is recognised */
+	uint32_t has_rank;   /* 1: `rank` is set, and no engine is recognized */
 	/* With fewer ranks the allocation fails. If only so many have joined after wait_ms, it is
 	 * READY all the same. 0: all must join, and one must remain. */
 	uint32_t min_ranks;
@@ -99,7 +99,7 @@ typedef struct tfc_allocation_options {
 	uint32_t needed_slots;
 	uint32_t wait_ms;     /* until all ranks must have joined; 0: 300000 */
 	uint32_t needed_gpus; /* as needed_slots: the GPUs of the job's tasks */
-	/* "NAME=value": the environment by which the engine is recognised. Tasks begin with it,
+	/* "NAME=value": the environment by which the engine is recognized. Tasks begin with it,
 	 * except for the variables of MPI and TFC_KEY_DATA. Required. */
 	const char *const *env;
 	/* Where the ranks find rank 0: a directory that all ranks share, in which rank 0 writes a
@@ -131,16 +131,16 @@ typedef struct tfc_allocation_options {
 TFC_API int tfc_allocation_options_init(tfc_allocation_options *options, uint32_t size);
 
 /**
- * Recognises where this process runs, and begins to find the other ranks; fn reports how that
+ * Recognizes where this process runs, and begins to find the other ranks; fn reports how that
  * proceeds. The caller owns *ret_allocation. Thread: the context's. Errors: TFC_ENOENT (no engine
- * is recognised, or the directory does not exist), TFC_EINVAL (a field or a variable, named),
+ * is recognized, or the directory does not exist), TFC_EINVAL (a field or a variable, named),
  * TFC_EACCES or TFC_ENOSPC (rank 0 cannot write to the directory), TFC_EBUSY (another run of this
  * id has its file there), TFC_EPARSE (key_data); those of tfc_node_open; TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_allocation_open(tfc_ctx *ctx, const tfc_allocation_options *options,
 				tfc_allocation_fn fn, void *user, tfc_allocation **ret_allocation);
 
-/** Returns what was recognised. Borrowed: valid until the allocation is closed. Thread: the
+/** Returns what was recognized. Borrowed: valid until the allocation is closed. Thread: the
  * context's. Errors: none; NULL for NULL. */
 TFC_API const tfc_allocation_info *tfc_allocation_describe(const tfc_allocation *allocation);
 

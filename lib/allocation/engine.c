@@ -177,7 +177,7 @@ static bool engine_lacks_step(const struct engine_variables *found, const char *
 	       !tfc__env_get(env, "SLURM_STEP_ID");
 }
 
-int tfc__engine_recognise(const char *const *env, const tfc_allocation_options *options,
+int tfc__engine_recognize(const char *const *env, const tfc_allocation_options *options,
 			  tfc_error *error, struct tfc__engine_place *ret_place)
 {
 	struct tfc__engine_place place = {.engine = TFC_ENGINE_NONE, .ranks_here = 1};

@@ -1,5 +1,5 @@
 /*
- * Recognises what has started this process, by its environment. Pure: reads nothing else.
+ * Recognizes what has started this process, by its environment. Pure: reads nothing else.
  */
 #ifndef TFC_ALLOCATION_ENGINE_H
 #define TFC_ALLOCATION_ENGINE_H
@@ -21,7 +21,7 @@ struct tfc__engine_place {
 };
 
 /* Errors: TFC_ENOENT (no engine), TFC_EINVAL (a variable or an option). */
-int tfc__engine_recognise(const char *const *env, const tfc_allocation_options *options,
+int tfc__engine_recognize(const char *const *env, const tfc_allocation_options *options,
 			  tfc_error *error, struct tfc__engine_place *ret_place);
 
 /* Whether tasks do not inherit the variable ("NAME=value"): one by which a process would take

@@ -79,7 +79,7 @@ struct tfc_allocation {
 
 /* ---- options.c */
 
-/* Recognises the engine, and copies the options. */
+/* Recognizes the engine, and copies the options. */
 int tfc__allocation_init(tfc_allocation *allocation, const tfc_allocation_options *options,
 			 tfc_error *error);
 

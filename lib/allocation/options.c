@@ -137,7 +137,7 @@ static void allocation_hash_agreement(tfc_allocation *allocation, const char *ag
 int tfc__allocation_init(tfc_allocation *allocation, const tfc_allocation_options *options,
 			 tfc_error *error)
 {
-	int code = tfc__engine_recognise(options->env, options, error, &allocation->place);
+	int code = tfc__engine_recognize(options->env, options, error, &allocation->place);
 	if (code < 0)
 		return code;
 	const struct tfc__grant_limits limits = tfc__grant_read("/proc/self/cgroup",

@@ -19,7 +19,7 @@ static inline uint32_t tfc__text_hash(const char *text, size_t len)
 int tfc__port_read(const char *text);
 
 /*
- * The edit distance of two texts, in which swapping two neighbours is one edit (optimal string
+ * The edit distance of two texts, in which swapping two neighbors is one edit (optimal string
  * alignment). A text longer than TFC__EDITED_MAX bytes is SIZE_MAX edits away.
  */
 #define TFC__EDITED_MAX 79

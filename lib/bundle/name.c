@@ -134,7 +134,7 @@ static bool prefixes_collect(struct prefixes *prefixes, const struct tfc__bundle
 	return true;
 }
 
-/* Checks two neighbours in the order of compare_prefixes(). */
+/* Checks two neighbors in the order of compare_prefixes(). */
 static int check_prefix_pair(const struct prefix *a, const struct prefix *b, tfc_error *error)
 {
 	const char *a_text = a->name->text, *b_text = b->name->text;

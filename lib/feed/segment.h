@@ -37,7 +37,7 @@ struct tfc__feed_segment {
 	uint32_t next_free;
 	uint32_t used_count;
 	uint64_t free_bytes;
-	struct tfc__feed_extent *extents; /* free memory, by address, without neighbours */
+	struct tfc__feed_extent *extents; /* free memory, by address, without neighbors */
 	uint32_t extent_count;
 };
 

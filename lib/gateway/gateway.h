@@ -73,7 +73,7 @@ struct tfc__request {
 	char home[TFC__NODE_ID_SIZE]; /* tfc_reply.home */
 	/* State of the module that completes it later. */
 	void *impl;
-	/* Frees `impl` when the request is cancelled; or NULL. */
+	/* Frees `impl` when the request is canceled; or NULL. */
 	void (*cancel)(struct tfc__request *request);
 };
 

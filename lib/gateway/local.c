@@ -312,7 +312,7 @@ static int local_gateway_members(struct tfc__forwarder *forwarder, struct tfc__r
 }
 
 struct drain_call {
-	struct tfc__request *request; /* NULL: the request was cancelled */
+	struct tfc__request *request; /* NULL: the request was canceled */
 };
 
 static void drain_call_cancel(struct tfc__request *request)

@@ -47,7 +47,7 @@ void tfc__low_priority_close(struct tfc__low_priority *low_priority);
 int tfc__low_priority_enqueue(struct tfc__low_priority *low_priority, struct tfc__rpc *rpc,
 			      bool is_client, struct tfc__low_priority_request *request);
 
-/* The request was completed or cancelled. Legal in `begin`. No-op if not queued. */
+/* The request was completed or canceled. Legal in `begin`. No-op if not queued. */
 void tfc__low_priority_leave(struct tfc__low_priority_request *request);
 
 #endif

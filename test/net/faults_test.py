@@ -238,8 +238,8 @@ class RestartTest(fleet.FleetTest):
     elsewhere while its previous incarnation still gives them their grace."""
     GRACE_S = 4
     WRITES = 50  # of an attempt: an older one that lives has written between them
-    LABELLED = ("--slots", "4", "--label", "run=yes")
-    NODE_OPTIONS = LABELLED
+    LABELED = ("--slots", "4", "--label", "run=yes")
+    NODE_OPTIONS = LABELED
 
     def setUp(self):
         super().setUp()

@@ -158,7 +158,7 @@ static void signals_that_end_a_node_end_no_helper(void **state)
 
 /* The pid that hosts receive is one that they can see, and the listener is found below the shim.
  */
-static void the_listener_of_a_task_is_recognised(void **state)
+static void the_listener_of_a_task_is_recognized(void **state)
 {
 	struct proc_run run;
 	struct proc_task task;
@@ -229,7 +229,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_stop_gives_the_grace_and_no_more),
 		cmocka_unit_test(signals_reach_the_program),
 		cmocka_unit_test(signals_that_end_a_node_end_no_helper),
-		cmocka_unit_test(the_listener_of_a_task_is_recognised),
+		cmocka_unit_test(the_listener_of_a_task_is_recognized),
 		cmocka_unit_test(endless_double_forkers_are_ended),
 	};
 	int status = proc_isolation_of(argc, argv, &isolation);

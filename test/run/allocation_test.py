@@ -68,7 +68,7 @@ class JobTest(AllocationTest):
         found = [re.fullmatch(r"\[worker/(\d)\] \1 at host (\d) with \.", line) for line in runs[0].lines()]
         self.assertEqual(sorted(match[2] for match in found), ["0", "1"])
 
-    def test_the_engine_is_recognised_by_its_variables(self):
+    def test_the_engine_is_recognized_by_its_variables(self):
         args = ["--worker", "2", "--", "true"]
         runs = [self.rank(rank, 2, *args, where=("--rendezvous", self.shared),
                           env={"SLURM_PROCID": str(rank), "SLURM_STEP_NUM_TASKS": "2", "SLURM_JOB_ID": "17",

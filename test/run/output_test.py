@@ -1,4 +1,4 @@
-"""What is printed: lines, prefixes, colours, times, and the events of --json."""
+"""What is printed: lines, prefixes, colors, times, and the events of --json."""
 import datetime
 import os
 import pathlib
@@ -87,11 +87,11 @@ class OutputTest(harness.RunTest):
                              "[print('y' * 79) for _ in range(100000)]")
         self.assertEqual(len(run.out), 100001 * 80)
 
-    def test_no_colour_but_on_a_terminal(self):
+    def test_no_color_but_on_a_terminal(self):
         self.assertNotIn(b"\033", self.shell("echo hi").out)
         self.assertIn(b"\033[", self.shell("echo hi", "--color", "always").out)
 
-    def test_colours_per_task_on_a_terminal(self):
+    def test_colors_per_task_on_a_terminal(self):
         run = self.shell("echo hi", "--worker", "2", on_terminal=True)
         colors = set(re.findall(rb"(\033\[\d+m)\[worker/\d\]\033\[0m hi", run.out))
         self.assertEqual(len(colors), 2, run.out)

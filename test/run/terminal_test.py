@@ -10,7 +10,7 @@ import harness
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "lib"))
 from played_gateway import PlayedGateway, pack  # noqa: E402
 
-# Changes the title, the colour, and the order of letters, as C0 and as C1; then a line that is not ours.
+# Changes the title, the color, and the order of letters, as C0 and as C1; then a line that is not ours.
 HOSTILE = "x\x1b]0;t\x07\x9b31m\x85\x7f\u202e\u2066\u061c\nFORGED y\r"
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 

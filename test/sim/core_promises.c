@@ -49,7 +49,7 @@ static void check_launch(struct world *w, struct slot *slot, const struct tfc__c
 	slot->proc = PROC_STARTING;
 	slot->attempt = order->attempt;
 	slot->generation = order->generation;
-	slot->is_frozen = slot->is_stopping = slot->is_signalled = false;
+	slot->is_frozen = slot->is_stopping = slot->is_signaled = false;
 	slot->is_doomed = slot->is_end_reported = slot->is_stacking = slot->was_ready = false;
 	slot->saves_until = slot->done_at = 0;
 	slot->launched_at = w->sim.now;
@@ -383,7 +383,7 @@ static void take_order(struct world *w, const struct tfc__core_action *a)
 		break;
 	case TFC__ORDER_SIGNAL:
 		promise(w, is_about_attempt && !slot->saves_until, a);
-		slot->is_signalled = true;
+		slot->is_signaled = true;
 		break;
 	case TFC__ORDER_STOP:
 		promise(w, is_about_attempt, a);

@@ -232,7 +232,7 @@ static void live(struct world *w, uint32_t i)
 		feed_task(w, once_in(w, 3) ? TFC__AGENT_NOTICE : TFC__AGENT_STALLED, i);
 	} else if (slot->is_frozen) {
 		slot->is_frozen = w->is_honest || !once_in(w, 4);
-	} else if (slot->is_signalled && once_in(w, 3)) {
+	} else if (slot->is_signaled && once_in(w, 3)) {
 		die(w, slot, TFC_EXIT_SIGNAL, 2);
 	} else if (w->is_honest) {
 		die_honestly(w, slot);

@@ -27,7 +27,7 @@ struct slot {
 	enum proc proc; /* DEAD: its EXITED is not told to the core yet */
 	bool is_frozen;
 	bool is_stopping;
-	bool is_signalled;
+	bool is_signaled;
 	bool is_doomed;    /* a peer has died on it */
 	bool is_moving;    /* a stranger has its port */
 	bool is_stacking;  /* its stacks were asked for */

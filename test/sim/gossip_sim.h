@@ -23,7 +23,7 @@ struct gossip_sim_options {
 	uint32_t loss_ppm;      /* of datagrams, and of the segments of a stream */
 	uint32_t duplicate_ppm; /* of datagrams */
 	uint64_t delay_ns;      /* shortest; 0.2 ms */
-	uint64_t jitter_ns;     /* added at random; 0.5 ms: neighbours overtake each other */
+	uint64_t jitter_ns;     /* added at random; 0.5 ms: neighbors overtake each other */
 	uint32_t drift_ppm;     /* clocks differ by up to this */
 	uint32_t meta_len;
 	bool is_warm;                    /* gossip_sim_start_all: all know all from the beginning */

@@ -169,12 +169,12 @@ static const struct row {
 	 NULL},
 };
 
-static void each_environment_is_recognised(void **state)
+static void each_environment_is_recognized(void **state)
 {
 	for (const struct row *row = rows; row < rows + sizeof(rows) / sizeof(rows[0]); row++) {
 		struct tfc__engine_place place = {0};
 		tfc_error error = TFC_ERROR_INIT;
-		int code = tfc__engine_recognise(row->env, &row->options, &error, &place);
+		int code = tfc__engine_recognize(row->env, &row->options, &error, &place);
 		if (code != row->code)
 			fail_msg("%s: %d, \"%s\"", row->what, code, error.text);
 		if (row->error && !strstr(error.text, row->error))
@@ -217,7 +217,7 @@ static void each_engine_has_a_name(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_environment_is_recognised),
+		cmocka_unit_test(each_environment_is_recognized),
 		cmocka_unit_test(tasks_get_no_variable_of_mpi_and_no_key),
 		cmocka_unit_test(each_engine_has_a_name),
 	};

@@ -233,7 +233,7 @@ static void work_runs_in_dispatch_once_however_often_scheduled(void **state)
 	assert_int_equal(is_readable(0), 0);
 }
 
-static void cancelled_work_does_not_run(void **state)
+static void canceled_work_does_not_run(void **state)
 {
 	tfc__work_init(&works[0], ctx, count_work);
 	tfc__work_schedule(&works[0]);
@@ -567,7 +567,7 @@ int main(void)
 		CASE(runs_close_as_dispatches_do),
 		CASE(a_small_budget_serves_all_ready_descriptors_alike),
 		CASE(work_runs_in_dispatch_once_however_often_scheduled),
-		CASE(cancelled_work_does_not_run),
+		CASE(canceled_work_does_not_run),
 		CASE(work_may_cancel_other_work_and_free_itself),
 		CASE(work_without_end_starves_nothing_and_keeps_the_descriptor_readable),
 		CASE(what_a_callback_makes_due_is_done_before_the_run_returns),

@@ -73,7 +73,7 @@ static uint32_t next_number(uint32_t *seed)
 	return *seed >> 8;
 }
 
-static void timers_fire_in_order_whatever_was_moved_or_cancelled(void **state)
+static void timers_fire_in_order_whatever_was_moved_or_canceled(void **state)
 {
 	uint32_t seed = 7;
 	uint64_t now = tfc__now();
@@ -114,7 +114,7 @@ static void a_timer_moved_to_earlier_wakes_the_loop_earlier(void **state)
 	run_until_fired(*state, 1);
 }
 
-static void a_timer_moved_to_later_or_cancelled_wakes_nobody(void **state)
+static void a_timer_moved_to_later_or_canceled_wakes_nobody(void **state)
 {
 	tfc__timer_init(&timers[0], *state, note);
 	tfc__timer_init(&timers[1], *state, note);
@@ -134,7 +134,7 @@ static void cancel_next(struct tfc__timer *timer)
 	tfc__timer_cancel(&timers[1]);
 }
 
-static void a_timer_cancelled_by_another_due_timer_does_not_fire(void **state)
+static void a_timer_canceled_by_another_due_timer_does_not_fire(void **state)
 {
 	tfc__timer_init(&timers[0], *state, cancel_next);
 	tfc__timer_init(&timers[1], *state, note);
@@ -264,10 +264,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(a_timer_fires_once_and_not_early),
-		CASE(timers_fire_in_order_whatever_was_moved_or_cancelled),
+		CASE(timers_fire_in_order_whatever_was_moved_or_canceled),
 		CASE(a_timer_moved_to_earlier_wakes_the_loop_earlier),
-		CASE(a_timer_moved_to_later_or_cancelled_wakes_nobody),
-		CASE(a_timer_cancelled_by_another_due_timer_does_not_fire),
+		CASE(a_timer_moved_to_later_or_canceled_wakes_nobody),
+		CASE(a_timer_canceled_by_another_due_timer_does_not_fire),
 		CASE(a_timer_may_be_freed_inside_its_callback),
 		CASE(a_timer_set_inside_its_callback_fires_again),
 		CASE(due_timers_beyond_the_budget_keep_the_descriptor_readable),

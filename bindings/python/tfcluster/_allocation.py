@@ -226,15 +226,15 @@ class _Allocation(Client):
         interrupt: KeyboardInterrupt | None = None
         try:
             self._await(lambda: False)
-        except KeyboardInterrupt as signalled:
-            interrupt = signalled
-        is_signalled = not self._is_over()
-        if is_signalled:
+        except KeyboardInterrupt as signaled:
+            interrupt = signaled
+        is_signaled = not self._is_over()
+        if is_signaled:
             self._context.wait(self._is_over, SHARED_SIGNAL_S)
         self._leave(0)
         if interrupt is not None:
             raise interrupt
-        if is_signalled:
+        if is_signaled:
             raise SystemExit(TERMINATED)
         if self._failure is not None:
             raise self._failure

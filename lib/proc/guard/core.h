@@ -70,7 +70,7 @@ struct guard_task {
 	uint32_t silent_ms; /* length of the lease that ended, or 0 */
 	uint32_t keep_id;   /* the task's held port, used by the driver only; 0: none */
 	int32_t pid;        /* of the task; 0: not started */
-	/* Neighbours in the slot's list, + 1; 0: none. A slot is in one list at most: free,
+	/* Neighbors in the slot's list, + 1; 0: none. A slot is in one list at most: free,
 	 * stopping or lost; of a free one only `next` is used. */
 	uint32_t next, prev;
 	uint8_t force; /* enum guard_force */

@@ -7,7 +7,10 @@
  * rank 0 opens a gateway on tfc_allocation_node and submits its jobs; the other ranks only run
  * tasks. Rank 0 announces the end with tfc_allocation_end; the others then receive
  * TFC_ALLOCATION_ENDED and call tfc_allocation_end, too. After TFC_ALLOCATION_FAILED every rank
- * calls it. The library handles no signals: what an engine announces by SIGTERM is the host's.
+ * calls it. A job that rank 0 submits by such a gateway has two defaults of its own:
+ * pending_deadline_s is wait_ms, because no engine adds a node later, and with Slurm the first
+ * restart.backoff_s is one second, because Slurm signals the tasks as well as the ranks. The
+ * library handles no signals: what an engine announces by SIGTERM is the host's.
  * doc/guide/embedding.md has a whole program.
  */
 #ifndef TFCLUSTER_ALLOCATION_H
@@ -35,7 +38,7 @@ TFC_API const char *tfc_engine_name(uint32_t engine);
 
 typedef struct tfc_allocation tfc_allocation;
 
-/* What was recognised. Borrowed: valid as long as the allocation. */
+/* What was recognized. Borrowed: valid as long as the allocation. */
 typedef struct tfc_allocation_info {
 	uint32_t size;
 	uint32_t engine;       /* enum tfc_engine */
@@ -87,7 +90,7 @@ typedef struct tfc_allocation_options {
 	 * engine's. Kubernetes states only the rank: set rank_count, and has_rank to 0. */
 	uint32_t rank;
 	uint32_t rank_count; /* see rank */
-	uint32_t has_rank;   /* 1: `rank` is set, and no engine is recognised */
+	uint32_t has_rank;   /* 1: `rank` is set, and no engine is recognized */
 	/* With fewer ranks the allocation fails. If only so many have joined after wait_ms, it is
 	 * READY all the same. 0: all must join, and one must remain. */
 	uint32_t min_ranks;
@@ -96,7 +99,7 @@ typedef struct tfc_allocation_options {
 	uint32_t needed_slots;
 	uint32_t wait_ms;     /* until all ranks must have joined; 0: 300000 */
 	uint32_t needed_gpus; /* as needed_slots: the GPUs of the job's tasks */
-	/* "NAME=value": the environment by which the engine is recognised. Tasks begin with it,
+	/* "NAME=value": the environment by which the engine is recognized. Tasks begin with it,
 	 * except for the variables of MPI and TFC_KEY_DATA. Required. */
 	const char *const *env;
 	/* Where the ranks find rank 0: a directory that all ranks share, in which rank 0 writes a
@@ -128,16 +131,16 @@ typedef struct tfc_allocation_options {
 TFC_API int tfc_allocation_options_init(tfc_allocation_options *options, uint32_t size);
 
 /**
- * Recognises where this process runs, and begins to find the other ranks; fn reports how that
+ * Recognizes where this process runs, and begins to find the other ranks; fn reports how that
  * proceeds. The caller owns *ret_allocation. Thread: the context's. Errors: TFC_ENOENT (no engine
- * is recognised, or the directory does not exist), TFC_EINVAL (a field or a variable, named),
+ * is recognized, or the directory does not exist), TFC_EINVAL (a field or a variable, named),
  * TFC_EACCES or TFC_ENOSPC (rank 0 cannot write to the directory), TFC_EBUSY (another run of this
  * id has its file there), TFC_EPARSE (key_data); those of tfc_node_open; TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_allocation_open(tfc_ctx *ctx, const tfc_allocation_options *options,
 				tfc_allocation_fn fn, void *user, tfc_allocation **ret_allocation);
 
-/** Returns what was recognised. Borrowed: valid until the allocation is closed. Thread: the
+/** Returns what was recognized. Borrowed: valid until the allocation is closed. Thread: the
  * context's. Errors: none; NULL for NULL. */
 TFC_API const tfc_allocation_info *tfc_allocation_describe(const tfc_allocation *allocation);
 
@@ -159,8 +162,10 @@ TFC_API int tfc_allocation_end(tfc_allocation *allocation, uint32_t exit_status,
 			       tfc_allocation_ended_fn fn, void *user);
 
 /**
- * Closes the allocation and its node at once: tasks that still run here are killed. Rank 0 removes
- * its file in the directory. Legal inside a callback. NULL is a no-op. Thread: the context's.
+ * Closes the allocation and its node at once, as tfc_node_close: tasks that still run here are
+ * killed. Rank 0 removes its file in the directory. Without tfc_allocation_end before it, this rank
+ * is lost for the others, and rank 0 waits about 16 s before it starts the tasks elsewhere or ends
+ * its job. Legal inside a callback. NULL is a no-op. Thread: the context's.
  */
 TFC_API void tfc_allocation_close(tfc_allocation *allocation);
 

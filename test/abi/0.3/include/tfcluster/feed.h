@@ -140,8 +140,9 @@ TFC_API uint64_t tfc_feed_batch_offset(const tfc_feed_batch *batch);
 TFC_API int tfc_feed_batch_is_last(const tfc_feed_batch *batch);
 /** The bytes that the batch occupies of its sender's window. Thread: any. Errors: none. */
 TFC_API uint64_t tfc_feed_batch_bytes(const tfc_feed_batch *batch);
-/** The bytes of its sender's window: a consumer that keeps batches of so many bytes gets no more. 0
- * of the end of a partition. Thread: any. Errors: none. */
+/** The bytes of its sender's window: a consumer that keeps batches of so many bytes gets no more. A
+ * row needs bytes without a gap: batches that are kept may leave none for a large row. 0 of the end
+ * of a partition. Thread: any. Errors: none. */
 TFC_API uint64_t tfc_feed_batch_window_bytes(const tfc_feed_batch *batch);
 /** The number of columns. Thread: any. Errors: none. */
 TFC_API uint32_t tfc_feed_batch_column_count(const tfc_feed_batch *batch);
@@ -149,7 +150,7 @@ TFC_API uint32_t tfc_feed_batch_column_count(const tfc_feed_batch *batch);
 /**
  * Describes a column, from 0. Its pointers are borrowed from the batch; `values`, `offsets` and
  * `validity` are aligned to 64 bytes. A column of bool is as in Arrow: a bit per value, the lowest
- * first. Thread: any. Errors: TFC_EINVAL, TFC_ENOENT (no such column), TFC_ENOTSUP.
+ * first. Thread: any. Errors: TFC_EINVAL, TFC_ENOENT (no such column).
  */
 TFC_API int tfc_feed_batch_column(const tfc_feed_batch *batch, uint32_t index,
 				  tfc_feed_column *ret_column);
@@ -188,7 +189,8 @@ enum tfc_feed_event_kind {
 	/* Producer: `batch` is a result, whose partition and offset are those of the rows that it
 	 * is the result of. */
 	TFC_FEED_EVENT_RESULT = 5,
-	/* Producer: the consumers need no more rows; puts are accepted and dropped. */
+	/* Producer: no consumer needs more rows; puts are accepted and dropped. If only some need
+	 * no more, the same is true of their partitions, for which DONE is reported. */
 	TFC_FEED_EVENT_TERMINATED = 6,
 	/* The last event. code 0: producer: all partitions are done, after tfc_feed_producer_end.
 	 * Otherwise an error: TFC_ELOST (the job has ended, or a producer has died), ... */
@@ -276,9 +278,9 @@ TFC_API int tfc_feed_producer_put_columns(tfc_feed_producer *producer, uint64_t 
 
 /**
  * Ends a partition: it has `rows` rows, all of which were put. The event DONE follows. Thread: the
- * context's. Errors: TFC_EINVAL (another number of rows was put, or a checkpoint has another number
- * of the partition), TFC_ESTATE, TFC_ENOMEM,
- * TFC_EFORK.
+ * context's. Errors: TFC_EAGAIN (no task reads the queue, or the window is full; the event READY
+ * follows), TFC_EINVAL (another number of rows was put, or a checkpoint has another number of the
+ * partition), TFC_ESTATE, TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_feed_producer_finish(tfc_feed_producer *producer, uint64_t partition,
 				     uint64_t rows);

@@ -261,6 +261,9 @@ TFC_API void tfc_member_watch_close(tfc_member_watch *watch);
  * Jobs that have not ended continue when a node is opened with the same state_dir or store; without
  * one they are lost. The call waits for the disk of state_dir, about 5 s at most.
  *
+ * Other nodes do not learn that the tasks have ended: those of their jobs that ran here start
+ * elsewhere about 16 s later, when their lease is over. tfc_node_leave before it avoids that.
+ *
  * Requests of gateways on the node that are pending end with TFC_ESTATE, and further ones fail with
  * it; subscriptions report nothing more. The host still closes these gateways and subscriptions,
  * before or after. Legal inside a callback, except in a hook. NULL is a no-op. Thread: the

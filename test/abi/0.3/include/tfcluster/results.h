@@ -152,8 +152,8 @@ typedef struct tfc_zygote {
 	uint32_t attempts;          /* of the job, that it was to fork */
 	uint64_t started_ns;        /* when it was made */
 	uint64_t rss_bytes;         /* its resident memory; 0: not known before it is READY */
-	/* Of these, memory that is not of files, such as libraries. Attempts share it until they
-	 * write to it. */
+	/* The part of rss_bytes that does not belong to files such as libraries. Attempts share it
+	 * until they write to it. */
 	uint64_t anonymous_bytes;
 } tfc_zygote;
 
