@@ -141,7 +141,9 @@ static void on_zygote(void *user, const tfc_process_event *event)
 
 void proc_start_zygote(struct proc_run *run)
 {
-	const struct tfc__run_terms terms = {.is_zygote = true, .import_ms = 60 * 1000};
+	const struct tfc__run_terms terms = {.is_zygote = true,
+					     .import_ms = run->import_ms ? run->import_ms
+									 : 60 * 1000};
 	const char *argv[] = {proc_task_program(), "zygote", NULL};
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	options.argv = argv;

@@ -14,6 +14,7 @@ struct proc_run {
 	char *dir; /* for logs and marks; removed at the end */
 	int fds;   /* open before */
 	bool is_zygote_ready;
+	uint32_t import_ms;  /* that the zygote may take; 0: 60 s */
 	tfc_process *zygote; /* with TFC_TEST_WARM: the tasks are forked from it; else NULL */
 };
 

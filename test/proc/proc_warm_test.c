@@ -231,6 +231,22 @@ static void a_zygote_that_breaks_the_protocol_is_ended(void **state)
 	}
 }
 
+/* Its job has ended, for example. An import without end would occupy a CPU. */
+static void a_late_import_is_ended_though_no_task_waits(void **state)
+{
+	struct proc_run run;
+	setenv("ZYGOTE_LIES", "silence", 1);
+	proc_run_begin(&run);
+	run.import_ms = 100;
+	proc_start_zygote(&run);
+	unsetenv("ZYGOTE_LIES");
+	for (uint64_t until = tfc__now() + 5 * TFC__SECOND; run.zygote;) {
+		assert_true(tfc__now() < until);
+		assert_true(tfc_ctx_run(run.ctx, 100) >= 0);
+	}
+	proc_run_end(&run);
+}
+
 /* A module has started a process in a session of its own. It would outlive the guard. */
 static void processes_of_a_zygote_end_with_it(void **state)
 {
@@ -405,6 +421,7 @@ int main(void)
 		cmocka_unit_test(a_task_is_stopped_before_its_zygote_has_forked_it),
 		cmocka_unit_test(a_zygote_that_does_not_respond_is_ended),
 		cmocka_unit_test(a_zygote_that_breaks_the_protocol_is_ended),
+		cmocka_unit_test(a_late_import_is_ended_though_no_task_waits),
 		cmocka_unit_test(a_spare_that_was_stopped_is_continued_for_its_task),
 		cmocka_unit_test(processes_of_a_zygote_end_with_it),
 		cmocka_unit_test(a_fork_that_is_stopped_halfway_outlives_no_zygote),

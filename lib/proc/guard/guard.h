@@ -208,7 +208,7 @@ bool warm_is_pending(const struct guard *guard);         /* a shim has not repor
 void warm_receive_all(struct guard *guard);              /* from these shims */
 void warm_receive_zygote(struct guard *guard, uint32_t slot);
 void warm_stop(struct guard *guard, uint32_t slot, uint64_t kill_at);
-void warm_continue(struct guard *guard); /* what is over or overdue */
+void warm_continue(struct guard *guard); /* what is over or overdue, births and imports */
 int warm_wait_ms(const struct guard *guard, int wait_ms);
 
 /*

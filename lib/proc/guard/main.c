@@ -70,7 +70,7 @@ static void guard_run_turn(struct guard *guard)
 		task_reap(guard, 0);
 	if (count == 0 && shim_is_spare_due(guard))
 		shim_prepare(guard);
-	if (guard->births)
+	if (guard->zygotes || guard->births)
 		warm_continue(guard);
 	if (task_is_sweep_due(guard))
 		task_sweep(guard);

@@ -416,13 +416,24 @@ static void birth_start_cold(struct guard *guard, struct birth *birth)
 		task_send_stop(guard, copy.slot, copy.kill_at);
 }
 
+static bool zygote_is_importing(const struct zygote *zygote)
+{
+	return zygote->socket >= 0 && !zygote->is_ready;
+}
+
+/* Also if no task waits: an import without end would occupy a CPU. */
+static void zygotes_end_late(struct guard *guard, uint64_t now)
+{
+	for (struct zygote *zygote = guard->zygotes; zygote; zygote = zygote->next)
+		if (zygote_is_importing(zygote) && now > zygote->ready_until)
+			zygote_kill(guard, zygote);
+}
+
 static bool birth_is_overdue(const struct birth *birth, uint64_t now)
 {
 	const struct zygote *zygote = birth->zygote;
-	if (!zygote || birth_is_spare(birth))
+	if (!zygote || !zygote->is_ready || birth_is_spare(birth))
 		return false;
-	if (!zygote->is_ready)
-		return now > zygote->ready_until;
 	uint64_t since = birth->since > zygote->progress ? birth->since : zygote->progress;
 	return now > since + FORK_PATIENCE;
 }
@@ -440,6 +451,7 @@ static struct birth *birth_find_due(const struct guard *guard, uint64_t now)
 void warm_continue(struct guard *guard)
 {
 	uint64_t now = tfc__now();
+	zygotes_end_late(guard, now);
 	for (struct birth *birth; (birth = birth_find_due(guard, now));) {
 		uint32_t slot = birth->slot;
 		if (birth_is_overdue(birth, now)) {
@@ -453,10 +465,23 @@ void warm_continue(struct guard *guard)
 	}
 }
 
+static int earlier_ms(int one, int other)
+{
+	return one < 0 || one > other ? other : one;
+}
+
 int warm_wait_ms(const struct guard *guard, int wait_ms)
 {
+	uint64_t now = tfc__now();
+	for (const struct zygote *zygote = guard->zygotes; zygote; zygote = zygote->next) {
+		if (!zygote_is_importing(zygote))
+			continue;
+		uint64_t ms = now > zygote->ready_until ? 0
+							: (zygote->ready_until - now) / TFC__MS + 1;
+		wait_ms = earlier_ms(wait_ms, ms < INT_MAX ? (int)ms : INT_MAX);
+	}
 	const struct birth *birth = guard->births;
 	while (birth && birth_is_spare(birth))
 		birth = birth->next;
-	return birth && (wait_ms < 0 || wait_ms > CHECK_MS) ? CHECK_MS : wait_ms;
+	return birth ? earlier_ms(wait_ms, CHECK_MS) : wait_ms;
 }
