@@ -197,6 +197,9 @@ class WarmTest(harness.RunTest):
             "it has other limits": (
                 "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))",
                 "import resource; print(resource.getrlimit(resource.RLIMIT_CORE))"),
+            "it may write no file": (  # its shim writes the log
+                "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))",
+                "import resource; print(resource.getrlimit(resource.RLIMIT_FSIZE))"),
         }
         variables = [f"PYTHONPATH={self.dir}", "OMP_A=of the job", "OMP_B=of the job", "C=of the job"]
         options = [word for variable in variables for word in ("--env", variable)]

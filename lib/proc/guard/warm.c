@@ -274,6 +274,25 @@ static void birth_complete(struct guard *guard, struct birth *birth)
 	dir_release(locks);
 }
 
+/*
+ * Those of the guard, as every shim has them: a module may have set others, which are for the task.
+ * Without the privilege to raise a hard limit, the soft one is raised to it.
+ */
+static void birth_set_limits(const struct guard *guard, pid_t shim)
+{
+	for (int i = 0; i < RLIM_NLIMITS; i++) {
+		struct rlimit limit = guard->nofile, old;
+		if (i != RLIMIT_NOFILE && getrlimit(i, &limit) < 0)
+			continue;
+		if (prlimit(shim, i, &limit, NULL) == 0 || prlimit(shim, i, NULL, &old) < 0)
+			continue;
+		limit.rlim_max = old.rlim_max;
+		if (limit.rlim_cur > limit.rlim_max)
+			limit.rlim_cur = limit.rlim_max;
+		prlimit(shim, i, &limit, NULL);
+	}
+}
+
 static void birth_receive(struct guard *guard, struct birth *birth)
 {
 	struct tfc__report report;
@@ -285,6 +304,7 @@ static void birth_receive(struct guard *guard, struct birth *birth)
 	if (len == (ssize_t)sizeof(report) && report.kind == TFC__MSG_BORN && report.pid > 0 &&
 	    !birth->pid) {
 		birth->pid = report.pid;
+		birth_set_limits(guard, birth->pid);
 		if (birth->zygote)
 			birth->zygote->progress = tfc__now();
 		if (birth->is_unwanted)
