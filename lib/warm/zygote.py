@@ -14,6 +14,7 @@ import importlib
 import importlib.machinery
 import linecache
 import os
+import resource
 import runpy
 import signal
 import socket
@@ -154,7 +155,15 @@ def end_library_threads():
     await_end(pid)
 
 
-def check_is_forkable(before):
+def user_and_limits():
+    """What a shim would share with the zygote: the user, and hard limits, which only privileges raise again."""
+    hard = [resource.getrlimit(limit)[1] for limit in (resource.RLIMIT_FSIZE, resource.RLIMIT_CPU)]
+    return os.getresuid(), os.getresgid(), hard
+
+
+def check_is_forkable(before, user):
+    if user_and_limits() != user:
+        sys.exit("the modules have changed the user or a hard limit, which would act on the supervisors of attempts, too")
     if thread_names():
         end_library_threads()
     threads = thread_names()
@@ -577,10 +586,11 @@ if sys.path and sys.path[0] == "":
     del sys.path[0]  # of -c; attempts have the directories of their own programs
 faulthandler.register(58, file=2, all_threads=True, chain=False)  # see python_stacks.py
 fds_before, variables_before = open_fds(), dict(os.environb)
+user_before = user_and_limits()
 collector = gc.get_threshold()
 gc.set_threshold(0)
 sources = import_modules(sys.argv[1:])
-check_is_forkable(fds_before)
+check_is_forkable(fds_before, user_before)
 changed_variables, removed_variables = changes_of_environment(variables_before)
 is_subreaper = end_subreaper()
 outdated_entries = entries_without_finder()

@@ -128,6 +128,7 @@ class WarmTest(harness.RunTest):
         self.write("with_device.py", "import os; device = os.open('/dev/zero', os.O_RDONLY)")  # as one that uses a GPU has
         self.write("with_process.py", "import subprocess\n"
                    "subprocess.Popen(['sleep', '1000'], start_new_session=True, stdout=-3, stderr=-3)")
+        self.write("limiting.py", "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))")
         self.write("suicidal.py", "import os; os.kill(os.getpid(), 9)")
         self.write("broken.py", "raise RuntimeError('on purpose')")
         path = ["--env", f"PYTHONPATH={self.dir}"]
@@ -136,6 +137,7 @@ class WarmTest(harness.RunTest):
             ("broken", path, "cannot import broken: RuntimeError: on purpose"),
             ("with_thread", path, "the modules have started 1 thread, which a fork does not copy: t (Python)"),
             ("suicidal", path, "the process was killed by signal 9 before it had imported suicidal; an import may take 120 s"),
+            ("limiting", path, "the modules have changed the user or a hard limit, which would act on the supervisors of attempts"),
             ("with_device", path, "the modules have opened /dev/zero, which attempts cannot share"),
             ("with_process", path, "the modules have started processes, of which a fork is not the parent: "),
             ("with_file", path, f"the modules have opened {self.dir}/with_file.py, which attempts cannot share"),
@@ -148,6 +150,13 @@ class WarmTest(harness.RunTest):
                 self.assertEqual(len(reports), 1, run.err)
                 self.assertIn(f'starts cold, "warm" has no effect: {reason}', reports[0])
                 self.assertEqual(run.status, 0)
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can change the user")
+    def test_a_module_that_changes_the_user_starts_cold(self):
+        self.write("changing.py", "import os; os.setuid(65534)")
+        run = self.run_script("print('ran')", warm="changing", options=["--env", f"PYTHONPATH={self.dir}"])
+        self.assertEqual((run.lines(), run.status), (["[worker/0] ran"], 0), run.err)
+        self.assertIn(b'"warm" has no effect: the modules have changed the user', run.err)
 
     def test_the_report_names_a_task_that_starts_cold(self):
         self.write("picky.py", "import os; assert os.environ['OMP_CASE'] == 'good'")
