@@ -188,6 +188,45 @@ static void a_task_is_stopped_before_its_zygote_has_forked_it(void **state)
 	proc_run_end(&run);
 }
 
+/* proc(5): descriptors that are sent over a socket and not received yet. */
+static int count_sent_fds(pid_t pid, int socket)
+{
+	char path[64], line[128];
+	int count = -1;
+	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%d", (int)pid, socket);
+	FILE *file = fopen(path, "r");
+	assert_non_null(file);
+	while (count < 0 && fgets(line, sizeof(line), file))
+		(void)!sscanf(line, "scm_fds: %d", &count);
+	fclose(file);
+	return count;
+}
+
+/* They count for all processes of the user: with too many, no other task could be started. */
+static void requests_that_wait_have_few_descriptors(void **state)
+{
+	struct proc_run run;
+	struct proc_task tasks[20];
+	proc_run_begin(&run);
+	await_zygote(&run);
+	pid_t zygote = tfc_process_pid(run.zygote);
+	proc_stop(zygote);
+	for (int i = 0; i < 20; i++)
+		proc_start(&run, &tasks[i], NULL, "wait", NULL);
+	assert_int_equal(tfc_process_stop(tasks[19].process, 0), 0);
+	proc_await_end(&run, &tasks[19]);
+	proc_close(&tasks[19]); /* the guard has received the others, too */
+	int count = count_sent_fds(zygote, 3);
+	kill(zygote, SIGCONT);
+	for (int i = 0; i < 19; i++) {
+		proc_await_start(&run, &tasks[i]);
+		assert_true(is_forked(tasks[i].pid));
+		end(&run, &tasks[i]);
+	}
+	proc_run_end(&run);
+	assert_in_range(count + 1, 0, 4 * 7 + 1); /* 0: the kernel does not count them */
+}
+
 static void a_zygote_that_does_not_respond_is_ended(void **state)
 {
 	struct proc_run run;
@@ -419,6 +458,7 @@ int main(void)
 		cmocka_unit_test(a_killed_zygote_ends_no_task),
 		cmocka_unit_test(a_zygote_killed_while_it_forks_loses_no_task),
 		cmocka_unit_test(a_task_is_stopped_before_its_zygote_has_forked_it),
+		cmocka_unit_test(requests_that_wait_have_few_descriptors),
 		cmocka_unit_test(a_zygote_that_does_not_respond_is_ended),
 		cmocka_unit_test(a_zygote_that_breaks_the_protocol_is_ended),
 		cmocka_unit_test(a_late_import_is_ended_though_no_task_waits),

@@ -88,7 +88,8 @@ struct birth {
 	uint64_t number;
 	struct zygote *zygote; /* NULL: it has ended */
 	uint32_t slot;         /* NO_SLOT: a spare; no task needs it yet */
-	int socket;            /* to the shim; -1: the shim has ended */
+	bool is_requested;     /* the zygote has few requests at a time */
+	int socket;            /* to the shim; -1: none yet, or the shim has ended */
 	pid_t pid;             /* the shim; 0: it has not reported it yet */
 	int launch;            /* the memfd of the task; -1: none */
 	struct tfc__command command;

@@ -27,6 +27,11 @@
 #define FORK_PATIENCE (10 * TFC__SECOND) /* from the request, or from the fork before it */
 #define CHECK_MS 500                     /* how often both are checked while a task waits */
 #define SPARES_MAX 4                     /* per zygote */
+/*
+ * Per zygote. Each has seven descriptors, and those that are on their way count for all processes
+ * of the user: too many, and no task can be started any more (ETOOMANYREFS in unix(7)).
+ */
+#define REQUESTS_MAX 4
 
 static bool birth_is_spare(const struct birth *birth)
 {
@@ -193,30 +198,64 @@ static bool zygote_send_fork(const struct guard *guard, const struct zygote *zyg
 			      MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
-/* Requests a spare. NULL: the zygote has failed, or a resource is missing. */
-static struct birth *birth_request(struct guard *guard, struct zygote *zygote)
+/* Of the zygote, those to which no shim has responded. */
+static uint32_t births_count_requested(const struct guard *guard, const struct zygote *zygote)
+{
+	uint32_t count = 0;
+	for (const struct birth *birth = guard->births; birth; birth = birth->next)
+		count += birth->zygote == zygote && birth->is_requested && !birth->pid &&
+			 birth->socket >= 0;
+	return count;
+}
+
+static bool birth_request(struct guard *guard, struct birth *birth)
 {
 	int ends[2];
+	birth->is_requested = true;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return false;
+	birth->socket = ends[0];
+	bool is_sent = watch(guard, ends[0], EPOLLIN, FIRST_BIRTH + birth->number) == 0 &&
+		       zygote_send_fork(guard, birth->zygote, ends[1]);
+	close(ends[1]);
+	return is_sent;
+}
+
+/* A spare, requested now or later. NULL: the zygote has failed, or a resource is missing. */
+static struct birth *birth_new(struct guard *guard, struct zygote *zygote)
+{
 	struct birth *birth = zygote->socket >= 0 ? malloc(sizeof(*birth)) : NULL;
-	if (!birth || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
-		free(birth);
+	if (!birth)
 		return NULL;
-	}
 	*birth = (struct birth){.next = guard->births,
 				.number = ++guard->last_birth,
 				.zygote = zygote,
 				.slot = NO_SLOT,
-				.socket = ends[0],
+				.socket = -1,
 				.launch = -1,
 				.since = tfc__now()};
 	guard->births = birth;
-	bool is_sent = watch(guard, ends[0], EPOLLIN, FIRST_BIRTH + birth->number) == 0 &&
-		       zygote_send_fork(guard, zygote, ends[1]);
-	close(ends[1]);
-	if (is_sent)
+	if (births_count_requested(guard, zygote) >= REQUESTS_MAX || birth_request(guard, birth))
 		return birth;
 	birth_free(guard, birth);
 	return NULL;
+}
+
+/* In the order in which the tasks were started: the last birth of the list is the oldest. */
+static void births_request_waiting(struct guard *guard, struct zygote *zygote)
+{
+	struct birth *oldest;
+	do {
+		oldest = NULL;
+		for (struct birth *birth = guard->births; birth; birth = birth->next)
+			if (birth->zygote == zygote && !birth->is_requested && !birth->is_stopped &&
+			    !birth->is_over)
+				oldest = birth;
+		if (!oldest || births_count_requested(guard, zygote) >= REQUESTS_MAX)
+			return;
+		if (!birth_request(guard, oldest))
+			oldest->is_over = true;
+	} while (oldest);
 }
 
 void warm_prepare(struct guard *guard)
@@ -226,8 +265,9 @@ void warm_prepare(struct guard *guard)
 		for (struct birth *birth = guard->births; birth; birth = birth->next)
 			spares += birth->zygote == zygote && birth_is_spare(birth) &&
 				  !birth->is_unwanted;
-		while (zygote->is_ready && spares++ < zygote->spares_wanted)
-			if (!birth_request(guard, zygote))
+		while (zygote->is_ready && spares++ < zygote->spares_wanted &&
+		       births_count_requested(guard, zygote) < REQUESTS_MAX)
+			if (!birth_new(guard, zygote))
 				break;
 	}
 }
@@ -334,7 +374,7 @@ void warm_receive(struct guard *guard, uint64_t number)
 bool warm_is_pending(const struct guard *guard)
 {
 	for (const struct birth *birth = guard->births; birth; birth = birth->next)
-		if (!birth->pid)
+		if (birth->is_requested && !birth->pid)
 			return true;
 	return false;
 }
@@ -377,7 +417,7 @@ bool warm_request(struct guard *guard, uint32_t slot, const struct tfc__command 
 	if (copy >= 0 && (!birth || !birth->pid) && zygote->spares_wanted < SPARES_MAX)
 		zygote->spares_wanted += zygote->is_ready;
 	if (copy >= 0 && !birth)
-		birth = birth_request(guard, zygote);
+		birth = birth_new(guard, zygote);
 	if (!birth) {
 		if (copy >= 0)
 			close(copy);
@@ -472,6 +512,8 @@ void warm_continue(struct guard *guard)
 {
 	uint64_t now = tfc__now();
 	zygotes_end_late(guard, now);
+	for (struct zygote *zygote = guard->zygotes; zygote; zygote = zygote->next)
+		births_request_waiting(guard, zygote);
 	for (struct birth *birth; (birth = birth_find_due(guard, now));) {
 		uint32_t slot = birth->slot;
 		if (birth_is_overdue(birth, now)) {
