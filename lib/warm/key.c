@@ -71,16 +71,10 @@ static bool is_own_dir(const char *dir, size_t len, const struct tfc__warm_attem
 }
 
 /*
- * A zygote runs in "/", and would search relative directories of PATH there. The interpreter is in
- * none of them (interpreter_check).
+ * PATH or PYTHONPATH with the directories that a zygote can use: not those of the attempt, and not
+ * relative ones, which it would search in "/". The interpreter is in none of them
+ * (interpreter_check). NULL: out of memory.
  */
-static bool is_shared_dir(const char *variable, const char *dir, size_t len,
-			  const struct tfc__warm_attempt *attempt)
-{
-	return strncmp(variable, "PATH=", 5) == 0 ? dir[0] == '/' : !is_own_dir(dir, len, attempt);
-}
-
-/* PATH or PYTHONPATH with the directories that a zygote can use. NULL: out of memory. */
 static char *shared_path(const char *variable, const struct tfc__warm_attempt *attempt)
 {
 	char *copy = strdup(variable), *to = copy;
@@ -90,7 +84,7 @@ static char *shared_path(const char *variable, const struct tfc__warm_attempt *a
 	to += from - variable;
 	for (bool is_first = true; *from;) {
 		size_t len = strcspn(from, ":");
-		if (is_shared_dir(variable, from, len, attempt)) {
+		if (from[0] == '/' && !is_own_dir(from, len, attempt)) {
 			if (!is_first)
 				*to++ = ':';
 			memmove(to, from, len);
@@ -220,21 +214,15 @@ char *tfc__warm_key(const struct tfc__warm_attempt *attempt, struct tfc__strv *e
 	return tfc__buf_steal(&key);
 }
 
-/* The first word that is the program, or an option that a zygote cannot have. */
-static const char *python_program(const char *const *argv)
-{
-	argv++;
-	while (*argv && strcmp(*argv, "-u") == 0)
-		argv++;
-	return *argv;
-}
-
 static bool python_can_run(const char *const *argv)
 {
-	const char *program = python_program(argv);
+	const char *const *words = argv + 1;
+	while (*words && strcmp(*words, "-u") == 0)
+		words++;
+	const char *program = *words;
 	size_t len = program ? strlen(program) : 0;
 	if (len == 2 && (strcmp(program, "-m") == 0 || strcmp(program, "-c") == 0))
-		return true;
+		return words[1] != NULL;
 	return len > 3 && program[0] != '-' && strcmp(program + len - 3, ".py") == 0;
 }
 
@@ -310,13 +298,14 @@ bool tfc__warm_check(const struct tfc__warm_attempt *attempt, char ret_text[TFC_
 		snprintf(ret_text, TFC__WARM_TEXT,
 			 "the task runs as another user than the node (uid %u)", limits->uid);
 	else if (strncmp(base_name(attempt->argv[0]), "python", 6) != 0)
-		snprintf(ret_text, TFC__WARM_TEXT, "the task runs \"%.200s\" and not Python",
+		snprintf(ret_text, TFC__WARM_TEXT,
+			 "the task runs \"%.200s\", whose name does not begin with \"python\"",
 			 attempt->argv[0]);
 	else if (!python_can_run(attempt->argv))
 		snprintf(
 			ret_text, TFC__WARM_TEXT,
-			"only python SCRIPT.py, python -m MODULE and python -c CODE, without other "
-			"options, can be forked");
+			"only python SCRIPT.py, python -m MODULE and python -c CODE can be forked, "
+			"with no other option than -u");
 	else
 		interpreter_check(attempt, ret_text);
 	for (uint32_t i = 0; !*ret_text && limits && i < limits->rlimit_count; i++)

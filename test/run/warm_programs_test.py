@@ -295,7 +295,7 @@ class ProgramsTest(clients_test.ClientsTest):
         text = "import sys; print(sys.path, __loader__, __spec__)"
         (self.directory("module") / "module.py").write_text(text)
         programs = {"script": self.script("script", text), "code": ["-c", text], "module": ["-m", "module"]}
-        for options in ["--stall", "100"], ["--env", "PYTHONSAFEPATH=1"]:
+        for options in ["--stall", "100"], ["--env", "PYTHONSAFEPATH=1"], ["--env", "PYTHONPATH=relative::/absent"]:
             for name, seen in self.assert_same(programs, *options).items():
                 self.assertEqual((len(seen["stdout"]), seen["stderr"], seen["exit"]), (1, [], 0), name)
 

@@ -333,6 +333,8 @@ static void only_python_programs_are_forked(void **state)
 		{{"python3", "train.py"}, true},
 		{{"/venv/bin/python", "-u", "train.py", "-x"}, true},
 		{{"python3.11", "-m", "package"}, true},
+		{{"python3.11", "-m"}, false},
+		{{"python3.11", "-c"}, false},
 		{{"python3", "-c", "pass"}, true},
 		{{"python3"}, false},
 		{{"python3", "-"}, false},
