@@ -4,6 +4,9 @@ Started as `PYTHON -c SOURCE MODULE...`. Descriptor 3 is a socket to the guard; 
 describes the messages. It ends when the socket does. If it cannot serve, the last line that it prints
 says why.
 """
+import sys
+if sys.version_info < (3, 9):
+    sys.exit("warm starts need Python 3.9 or newer, and this is Python %d.%d" % sys.version_info[:2])
 import _io
 import atexit
 import ctypes
@@ -18,7 +21,6 @@ import resource
 import runpy
 import signal
 import socket
-import sys
 import time
 import traceback
 import types
@@ -73,11 +75,12 @@ def running_children():
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/stat") as file:
-                state, parent = file.read().rpartition(")")[2].split()[:2]
+                name, _, fields = file.read().partition("(")[2].rpartition(")")
         except OSError:  # it has ended
             continue
+        state, parent = fields.split()[:2]
         if int(parent) == os.getpid() and state != "Z":
-            running.append(pid)
+            running.append(f"{name} (pid {pid})")
     return running
 
 
@@ -121,7 +124,8 @@ def import_modules(names):
             importlib.import_module(name)
         except BaseException as error:
             traceback.print_exc()
-            sys.exit(f"cannot import {name}: {type(error).__name__}: {error}")
+            reason = " ".join(traceback.format_exception_only(type(error), error)[-1].split())
+            sys.exit(f"cannot import {name}: {reason}")
     loader.path_stats = path_stats
     return {path: states.get(path) or state_of(path) for path in watched_paths(names)}
 
@@ -168,8 +172,8 @@ def check_is_forkable(before, user):
         end_library_threads()
     threads = thread_names()
     if threads:
-        are_of_python = all(name.endswith(OF_PYTHON) for name in threads)
-        hint = "" if are_of_python else "; OPENBLAS_NUM_THREADS=1 prevents those of OpenBLAS"
+        with open("/proc/self/comm") as file:  # which threads have that get no name of their own
+            hint = "; OPENBLAS_NUM_THREADS=1 prevents those of OpenBLAS" if file.read().strip() in threads else ""
         sys.exit(f"the modules have started {len(threads)} thread{'s'[:len(threads) > 1]}, which a fork does not copy: "
                  f"{', '.join(sorted(threads)[:8])}{hint}")
     opened = {fd: name for fd, name in open_fds().items() if before.get(fd) != name}
@@ -177,7 +181,7 @@ def check_is_forkable(before, user):
         sys.exit(f"the modules have opened {', '.join(sorted(opened.values())[:8])}, which attempts cannot share")
     started = running_children()
     if started:
-        sys.exit(f"the modules have started processes, of which a fork is not the parent: {', '.join(started[:8])}")
+        sys.exit(f"the modules have started processes, whose parent an attempt would not be: {', '.join(started[:8])}")
 
 
 def end_subreaper():
@@ -416,7 +420,7 @@ def prepare_script(path):
         with open(path, "rb") as file:
             source = file.read()
     except OSError as error:
-        print(f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}", file=sys.stderr)
+        print(f"{sys.orig_argv[0]}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}", file=sys.stderr)
         sys.exit(2)
     return lambda: exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
 

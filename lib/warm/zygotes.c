@@ -1,5 +1,6 @@
 #include "warm/zygotes.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,12 +191,16 @@ static void zygote_describe_end(struct zygote_entry *zygote, const tfc_process_e
 	if (tfc__log_tail(tfc__private_dir_path(zygote->zygotes->options.dir), zygote->log_name, 0,
 			  0, 1, &lines) >= 0)
 		line = lines[0];
-	if (event->reason == TFC_EXIT_SIGNAL)
+	const char *what = modules ? modules : "its modules";
+	uint32_t import_ms = zygote->zygotes->options.import_ms;
+	if (event->reason == TFC_EXIT_SIGNAL && event->status == SIGKILL &&
+	    tfc__wall() - zygote->started_ns >= import_ms * TFC__MS)
+		snprintf(zygote->failure, TEXT_SIZE, "the import of %.200s took longer than %.7g s",
+			 what, import_ms / 1e3);
+	else if (event->reason == TFC_EXIT_SIGNAL)
 		snprintf(zygote->failure, TEXT_SIZE,
-			 "the process was killed by signal %d before it had imported %.200s; an "
-			 "import may take %.7g s",
-			 event->status, modules ? modules : "its modules",
-			 zygote->zygotes->options.import_ms / 1e3);
+			 "the process was killed by signal %d while it imported %.200s",
+			 event->status, what);
 	else if (event->reason == TFC_EXIT_NOT_STARTED)
 		snprintf(zygote->failure, TEXT_SIZE, "%s", event->text);
 	else if (line && *line)
@@ -367,10 +372,10 @@ static struct zygote_entry *zygotes_make(struct tfc__zygotes *zygotes,
 {
 	if (!zygotes_limit(zygotes)) {
 		snprintf(text, TEXT_SIZE,
-			 "all %u of the node's zygotes are in use by jobs; jobs with the same "
+			 "jobs use all zygotes that the node may have (%u); jobs with the same "
 			 "modules, "
 			 "interpreter and variables share one, and the node's option zygotes sets "
-			 "their number",
+			 "the limit",
 			 zygotes->options.max);
 		free(key);
 		return NULL;

@@ -130,16 +130,20 @@ class WarmTest(harness.RunTest):
                    "subprocess.Popen(['sleep', '1000'], start_new_session=True, stdout=-3, stderr=-3)")
         self.write("limiting.py", "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))")
         self.write("suicidal.py", "import os; os.kill(os.getpid(), 9)")
+        self.write("multiline.py", "raise ValueError('two\\nlines')")
+        self.write("exiting.py", "import sys; sys.exit()")
         self.write("broken.py", "raise RuntimeError('on purpose')")
         path = ["--env", f"PYTHONPATH={self.dir}"]
         cases = [
             ("absent_module", [], "cannot import absent_module: ModuleNotFoundError: No module named 'absent_module'"),
             ("broken", path, "cannot import broken: RuntimeError: on purpose"),
             ("with_thread", path, "the modules have started 1 thread, which a fork does not copy: t (Python)"),
-            ("suicidal", path, "the process was killed by signal 9 before it had imported suicidal; an import may take 120 s"),
+            ("suicidal", path, "the process was killed by signal 9 while it imported suicidal"),
             ("limiting", path, "the modules have changed the user or a hard limit, which would act on the supervisors of attempts"),
             ("with_device", path, "the modules have opened /dev/zero, which attempts cannot share"),
-            ("with_process", path, "the modules have started processes, of which a fork is not the parent: "),
+            ("with_process", path, "the modules have started processes, whose parent an attempt would not be: sleep (pid "),
+            ("multiline", path, "cannot import multiline: ValueError: two lines"),
+            ("exiting", path, "cannot import exiting: SystemExit"),
             ("with_file", path, f"the modules have opened {self.dir}/with_file.py, which attempts cannot share"),
         ]
         for module, options, reason in cases:
@@ -339,9 +343,9 @@ if os.environ['TFC_ATTEMPT'] == '2': os.kill(os.getpid(), 9)
             self.assertEqual(run.status, 0)
             return [line.partition("no effect: ")[2] for line in run.errors() if "starts cold" in line]
 
-        self.assertEqual(reasons("sh", "-c", "true"), ['the task runs "sh" and not Python'])
+        self.assertEqual(reasons("sh", "-c", "true"), ['the task runs "sh", whose name does not begin with "python"'])
         self.assertEqual(reasons(sys.executable, "-E", "-c", "pass"),
-                         ["only python SCRIPT.py, python -m MODULE and python -c CODE, without other options, can be forked"])
+                         ["only python SCRIPT.py, python -m MODULE and python -c CODE can be forked, with no other option than -u"])
         rlimits = self.job_file(framework="none", argv=[sys.executable, "-c", "pass"], warm=[MODULE],
                                 roles={"worker": {"rlimits": {"stack": 8 << 20}}})
         run = self.run_local("--job", rlimits)
@@ -365,7 +369,7 @@ if os.environ['TFC_ATTEMPT'] == '2': os.kill(os.getpid(), 9)
         self.assertIn("[worker/0] 0 True", run.lines())
         reports = [line for line in run.errors() if "starts cold" in line]
         self.assertEqual(len(reports), 1, run.err)
-        self.assertIn("all 2 of the node's zygotes are in use by jobs", reports[0])
+        self.assertIn("jobs use all zygotes that the node may have (2)", reports[0])
 
     def test_a_bundle_is_each_attempts_own(self):
         bundle = pathlib.Path(self.dir, "bundle")
@@ -437,7 +441,7 @@ class NodeWarmTest(WarmJobTest):
             return [line.partition("no effect: ")[2].partition(";")[0] for line in run.errors() if "starts cold" in line]
 
         self.assertEqual(reports(MODULE, "worker"), [])
-        self.assertEqual(reports(MODULE, "worker", "other"), ["all 1 of the node's zygotes are in use by jobs"])
+        self.assertEqual(reports(MODULE, "worker", "other"), ["jobs use all zygotes that the node may have (1)"])
         self.assertEqual(reports("colorsys", "worker"), [])  # the job before has ended
 
     def test_describe_says_that_a_task_waits_for_the_import(self):

@@ -243,7 +243,7 @@ class ClusterTest(SlowPrograms, unittest.TestCase):
         try:
             self.assert_nothing_left()
             self.assertFalse(self.job.find(lambda event: "starts cold" in event.get("text", "")
-                                           and "and not Python" not in event["text"]))
+                                           and 'begin with "python"' not in event["text"]))
         finally:
             for pid in children():
                 os.kill(pid, signal.SIGKILL)
