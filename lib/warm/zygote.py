@@ -5,8 +5,8 @@ describes the messages. It ends when the socket does. If it cannot serve, the la
 says why.
 """
 import sys
-if sys.version_info < (3, 9):
-    sys.exit("warm starts need Python 3.9 or newer, and this is Python %d.%d" % sys.version_info[:2])
+if sys.version_info < (3, 10):
+    sys.exit("warm starts need Python 3.10 or newer, and this is Python %d.%d" % sys.version_info[:2])
 import _io
 import atexit
 import ctypes
@@ -128,6 +128,17 @@ def import_modules(names):
             sys.exit(f"cannot import {name}: {reason}")
     loader.path_stats = path_stats
     return {path: states.get(path) or state_of(path) for path in watched_paths(names)}
+
+
+def origins_of_modules():
+    """The files of the top-level modules that were found in the module path, and are neither built in nor frozen."""
+    origins = {}
+    for name, module in list(sys.modules.items()):
+        if "." not in name and isinstance(module, types.ModuleType):
+            spec = object.__getattribute__(module, "__dict__").get("__spec__")
+            if spec and spec.has_location:
+                origins[name] = spec.origin
+    return origins
 
 
 def entries_without_finder():
@@ -298,13 +309,40 @@ def python_path():
 
 def enter_python_path(of_zygote):
     """Instead of the zygote's. Directories that only the task has are those of the library: that of its bundle, and that
-    of python_stacks.py, which would not stay in the path."""
+    of python_stacks.py, which would not stay in the path. And relative ones."""
     of_task = [directory for directory in python_path()
                if directory in of_zygote or os.path.basename(directory) != STACKS]
     sys.path[:] = dict.fromkeys([*of_task, *(directory for directory in sys.path if directory not in of_zygote)])
     for entry in outdated_entries:
         sys.path_importer_cache.pop(entry, None)
     zipimport._zip_directory_cache.clear()
+
+
+def own_directories(words, of_zygote):
+    """The directories of the module path that only this program has."""
+    own = [directory for directory in python_path() if directory not in of_zygote]
+    return own if has_safe_path() else [program_directory(words) or os.getcwd(), *own]
+
+
+def is_same_file(one, other):
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def are_modules_replaced(directories):
+    """Whether the program would import a file from its own directories instead of a module that the zygote has."""
+    for directory in directories:
+        try:
+            names = {name.partition(".")[0] for name in os.listdir(directory)}
+        except OSError:
+            continue
+        for name in names & origins.keys():
+            spec = importlib.machinery.PathFinder.find_spec(name, [directory])
+            if spec and spec.origin and not is_same_file(spec.origin, origins[name]):
+                return True
+    return False
 
 
 def reseed():
@@ -388,9 +426,29 @@ def become_task(shim):
     show_command_line(argv[1:])
     connection.send(b"started")
     connection.close()
-    if have_sources_changed():  # it was forked before: it starts like a cold one
+    # The zygote's modules are not those that the program would import: it starts like a cold one.
+    if have_sources_changed() or are_modules_replaced(own_directories(words_of(argv), path)):
         os.execve(sys.executable, argv, dict(variable.split(b"=", 1) for variable in variables))
     return argv
+
+
+def words_of(argv):
+    """The program and its arguments. Of -u, PYTHONUNBUFFERED has the effect already."""
+    words = argv[1:]
+    while words[0] == "-u":
+        del words[0]
+    return words
+
+
+def has_safe_path():
+    return getattr(sys.flags, "safe_path", False)  # PYTHONSAFEPATH
+
+
+def program_directory(words):
+    """What the interpreter enters in the module path for this program."""
+    if words[0] in ("-c", "-m"):
+        return "" if words[0] == "-c" else os.getcwd()
+    return os.path.dirname(os.path.realpath(words[0]))
 
 
 def new_main():
@@ -404,18 +462,12 @@ def new_main():
     return main
 
 
-def enter_path(directory):
-    if not getattr(sys.flags, "safe_path", False):  # PYTHONSAFEPATH
-        sys.path.insert(0, directory)
-
-
 def prepare_script(path):
     path = os.path.join(os.getcwd(), path)
     main = new_main()
     main.__file__ = path
     main.__cached__ = None
     main.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
-    enter_path(os.path.dirname(os.path.realpath(path)))
     try:
         with open(path, "rb") as file:
             source = file.read()
@@ -435,18 +487,16 @@ def compile_text(text):
 
 def prepare(argv):
     """What runs the program that this command line names, as the interpreter itself would."""
-    words = argv[1:]
-    while words[0] == "-u":  # PYTHONUNBUFFERED has that effect already
-        del words[0]
+    words = words_of(argv)
     sys.orig_argv = argv
+    if not has_safe_path():
+        sys.path.insert(0, program_directory(words))
     if words[0] == "-m":
         sys.argv = ["-m", *words[2:]]
         new_main()
-        enter_path(os.getcwd())
         return lambda: runpy._run_module_as_main(words[1])
     if words[0] == "-c":
         sys.argv = ["-c", *words[2:]]
-        enter_path("")
         main = new_main()
         return lambda: exec(compile_text(words[1]), main.__dict__)
     sys.argv = words
@@ -597,6 +647,7 @@ sources = import_modules(sys.argv[1:])
 check_is_forkable(fds_before, user_before)
 changed_variables, removed_variables = changes_of_environment(variables_before)
 is_subreaper = end_subreaper()
+origins = origins_of_modules()
 outdated_entries = entries_without_finder()
 shared_modules = {id(module): module for module in sys.modules.values()}
 gc.freeze()

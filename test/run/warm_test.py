@@ -287,6 +287,29 @@ if os.environ['TFC_ATTEMPT'] == '2': os.kill(os.getpid(), 9)
         run = self.run_python("-c", code, warm="zipped", options=["--env", f"PYTHONPATH={path}"])
         self.assertEqual(run.lines(), ["[worker/0#2] of the second file False", "[worker/0#3] of the second file True"], run.err)
 
+    def test_a_file_of_the_program_comes_before_a_module_of_the_same_name(self):
+        """The process that forks has imported that module, so such an attempt starts as a cold one."""
+        program = f"import sys; print({MODULE!r} in sys.modules); import socket; print(socket.__file__)"
+        directory = pathlib.Path(self.dir, "program")
+        for name in "xml", "package":  # xml, without __init__.py, takes no place of the module
+            (directory / name).mkdir(parents=True)
+        for name in "main.py", "package/__init__.py", "package/main.py":
+            (directory / name).write_text(program if "main" in name else "")
+        for words in ["main.py"], ["-m", "package.main"], ["-c", program]:
+            for is_there in False, True:
+                with self.subTest(words=words, is_there=is_there):
+                    own = directory / "socket.py"
+                    if is_there:
+                        own.write_text("")
+                    run = self.run_python(*words, cwd=directory)
+                    seen = [line.split()[1] for line in run.lines()]
+                    self.assertEqual(seen, ["False", str(own)] if is_there else ["True", socket.__file__], run.err)
+                    own.unlink(missing_ok=True)
+        (directory / "socket.py").write_text("")
+        run = self.run_python("main.py", options=["--bundle", str(directory)])
+        self.assertEqual(run.lines()[0], "[worker/0] False", run.err)
+        self.assertRegex(run.lines()[1], r"/bundle/.*/socket.py$")
+
     def test_an_attempt_finds_what_has_come_since_the_import(self):
         """Python remembers which directories there are, what is in them, and what is in a zip file."""
         path = [os.path.join(self.dir, name) for name in ("old", "new", "file.zip")]
@@ -416,6 +439,13 @@ class ForksTest(unittest.TestCase):
         memory_now, fds_now = self.state_of(pid)
         self.assertEqual(fds_now, fds)
         self.assertLessEqual(memory_now, memory + 100)
+
+
+class VersionTest(unittest.TestCase):
+    def test_an_old_python_is_refused_before_it_fails(self):
+        code = "import sys; sys.version_info = 3, 9, 18, 'final', 0; exec(sys.argv[1])"
+        run = subprocess.run([sys.executable, "-c", code, ZYGOTE.read_text()], capture_output=True, text=True)
+        self.assertEqual((run.stderr, run.returncode), ("warm starts need Python 3.10 or newer, and this is Python 3.9\n", 1))
 
 
 class WarmJobTest(clients_test.ClientsTest):
