@@ -397,9 +397,8 @@ def show_command_line(arguments):
     """
     with open("/proc/self/stat", "rb") as file:
         start, end = map(int, file.read().rpartition(b")")[2].split()[45:47])
-    words = [ctypes.string_at(start), *map(os.fsencode, arguments)] if start else []
-    text = b" ".join(words)[:min(SHOWN, end - start - 2)]
-    if text:
+    text = b" ".join(map(os.fsencode, [sys.orig_argv[0], *arguments]))[:min(SHOWN, end - start - 2)]
+    if start:
         ctypes.memmove(start, text + b"\0", len(text) + 1)
         ctypes.memset(end - 1, 1, 1)
 
@@ -634,6 +633,7 @@ def run(program):
         raise SystemExit(1)
 
 
+show_command_line(["tfc-zygote", *sys.argv[1:]])
 status = None
 atexit.register(end_program)  # before the handlers of all modules, and so after them
 if sys.path and sys.path[0] == "":

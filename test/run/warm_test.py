@@ -94,7 +94,7 @@ class WarmTest(harness.RunTest):
         self.assertEqual([len(set(column)) for column in zip(*(line.split()[1:] for line in run.lines()))], [3, 3])
 
     def test_attempts_are_forked_again_after_the_zygote_was_killed(self):
-        """A script cannot name its zygote: that is the process with "-c" and the module as arguments.
+        """A script cannot name its zygote: that is the process with the module as argument.
 
         It kills the zygote and itself. The next attempt starts cold if the node does not know yet of the zygote's
         end, so one that ends later and leaves the zygote alone comes before the last.
@@ -102,16 +102,16 @@ class WarmTest(harness.RunTest):
         run = self.run_script(
             "import glob, os, signal, sys\n"
             f"print({MODULE!r} in sys.modules, flush=True)\n"
-            "def words(path):\n"
-            "    try: return open(path, 'rb').read().split(b'\\0')[:-1]\n"
-            "    except OSError: return []\n"
+            "def text(path):\n"
+            "    try: return open(path, 'rb').read()\n"
+            "    except OSError: return b''\n"
             "def parent(pid):\n"
             "    try: return int(open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[1])\n"
             "    except OSError: return 0\n"
             "if os.environ['TFC_ATTEMPT'] < '3':\n"
             "    guard = parent(os.getppid())\n"
             "    for path in glob.glob('/proc/[0-9]*/cmdline'):\n"
-            f"        if words(path)[-1:] == [{MODULE.encode()!r}]:\n"
+            f"        if b' tfc-zygote {MODULE}' in text(path):\n"
             "            pid = int(path.split('/')[2])\n"
             "            if pid != os.getpid() and parent(parent(pid)) == guard: os.kill(pid, signal.SIGKILL)\n"
             "if os.environ['TFC_ATTEMPT'] < '4':\n"
@@ -517,6 +517,7 @@ class NodeWarmTest(WarmJobTest):
         zygote = self.await_zygote(job, "ready", 2)
         self.assertEqual((zygote["node"], zygote["modules"], zygote["interpreter"]), ("a", [MODULE], sys.executable))
         self.assertNotIn("text", zygote)
+        self.assertEqual(pathlib.Path(f"/proc/{zygote['pid']}/cmdline").read_text(), f"{sys.executable} tfc-zygote {MODULE}\0")
         status = pathlib.Path(f"/proc/{zygote['pid']}/status").read_text()
         resident, anonymous = (int(re.search(rf"{name}:\s+(\d+) kB", status)[1]) * 1024 for name in ("VmRSS", "RssAnon"))
         self.assertAlmostEqual(zygote["rss_bytes"], resident, delta=resident / 4)

@@ -14,10 +14,9 @@ from processes import children_of, command_line, descendants_of, start_time, sta
 
 
 def is_of_zygote(pid):
-    """Whether it has the command line of a process that has imported TensorFlow, which its forks keep until they run a
+    """Whether it has the command line of a process that imports TensorFlow, which its forks keep until they run a
     program."""
-    words = command_line(pid)
-    return len(words) == 4 and words[1] == b"-c" and words[3] == b"tensorflow"
+    return b"".join(command_line(pid)).endswith(b" tfc-zygote tensorflow")
 
 
 def is_forked(pid):
