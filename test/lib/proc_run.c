@@ -49,9 +49,7 @@ int proc_ctx_new(tfc_ctx **ret_ctx)
 void proc_run_begin(struct proc_run *run)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	run->fds = folder_count_fds();
-	run->zygote = NULL;
-	run->is_zygote_ready = false;
+	*run = (struct proc_run){.fds = folder_count_fds()};
 	assert_int_equal(proc_ctx_new(&run->ctx), 0);
 	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-proc-", "test", &error,
 					       &run->dir),
@@ -70,9 +68,7 @@ void proc_run_begin_with(struct proc_run *run, const char *name, const char *gua
 {
 	tfc_error error = TFC_ERROR_INIT;
 	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
-	run->fds = folder_count_fds();
-	run->zygote = NULL;
-	run->is_zygote_ready = false;
+	*run = (struct proc_run){.fds = folder_count_fds()};
 	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-proc-", "test", &error,
 					       &run->dir),
 			 0);
