@@ -131,8 +131,9 @@ def import_modules(names):
 
 
 def origins_of_modules():
-    """The files of the top-level modules that were found in the module path, and are neither built in nor frozen."""
-    origins = {}
+    """The files of the top-level modules that were found in the module path, and are neither built in nor frozen. Each
+    interpreter also looks for the first two, so a program may have them although the zygote has not."""
+    origins = {"sitecustomize": "", "usercustomize": ""}
     for name, module in list(sys.modules.items()):
         if "." not in name and isinstance(module, types.ModuleType):
             spec = object.__getattribute__(module, "__dict__").get("__spec__")
@@ -307,21 +308,19 @@ def python_path():
     return [os.path.abspath(directory) for directory in path.split(os.pathsep)] if path else []
 
 
-def enter_python_path(of_zygote):
-    """Instead of the zygote's. Directories that only the task has are those of the library: that of its bundle, and that
-    of python_stacks.py, which would not stay in the path. And relative ones."""
-    of_task = [directory for directory in python_path()
-               if directory in of_zygote or os.path.basename(directory) != STACKS]
+def path_of_task(of_zygote):
+    """Its PYTHONPATH. Directories that the zygote lacks are relative ones, that of the bundle, and that of
+    python_stacks.py, which would not stay in the path."""
+    return [directory for directory in python_path()
+            if directory in of_zygote or os.path.basename(directory) != STACKS]
+
+
+def enter_python_path(of_task, of_zygote):
+    """Instead of the zygote's."""
     sys.path[:] = dict.fromkeys([*of_task, *(directory for directory in sys.path if directory not in of_zygote)])
     for entry in outdated_entries:
         sys.path_importer_cache.pop(entry, None)
     zipimport._zip_directory_cache.clear()
-
-
-def own_directories(words, of_zygote):
-    """The directories of the module path that only this program has."""
-    own = [directory for directory in python_path() if directory not in of_zygote]
-    return own if has_safe_path() else [program_directory(words) or os.getcwd(), *own]
 
 
 def is_same_file(one, other):
@@ -332,7 +331,8 @@ def is_same_file(one, other):
 
 
 def are_modules_replaced(directories):
-    """Whether the program would import a file from its own directories instead of a module that the zygote has."""
+    """Whether a program with these directories of its own would import a file from them in place of a module that the
+    zygote has."""
     for directory in directories:
         try:
             names = {name.partition(".")[0] for name in os.listdir(directory)}
@@ -408,7 +408,7 @@ def become_task(shim):
     if not words or words[0] != "start" or len(fds) != len(words):
         os._exit(127)
     argv, cwd, variables = read_program(fds[0])
-    path, zone = python_path(), os.environ.get("TZ")
+    zygote_path, zone = python_path(), os.environ.get("TZ")
     set_environment(variables)
     if is_subreaper:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -419,14 +419,18 @@ def become_task(shim):
     connection = socket.socket(fileno=answer)
     if zone != os.environ.get("TZ"):
         time.tzset()
-    enter_python_path(path)
+    task_path = path_of_task(zygote_path)
+    enter_python_path(task_path, zygote_path)
     reseed()
     renew_modules()
     show_command_line(argv[1:])
     connection.send(b"started")
     connection.close()
     # The zygote's modules are not those that the program would import: it starts like a cold one.
-    if have_sources_changed() or are_modules_replaced(own_directories(words_of(argv), path)):
+    own = [directory for directory in task_path if directory not in zygote_path]
+    if not has_safe_path():
+        own.append(program_directory(words_of(argv)) or os.getcwd())
+    if have_sources_changed() or are_modules_replaced(own):
         os.execve(sys.executable, argv, dict(variable.split(b"=", 1) for variable in variables))
     return argv
 
@@ -641,7 +645,7 @@ if sys.path and sys.path[0] == "":
 faulthandler.register(58, file=2, all_threads=True, chain=False)  # see python_stacks.py
 fds_before, variables_before = open_fds(), dict(os.environb)
 user_before = user_and_limits()
-collector = gc.get_threshold()
+gc_threshold = gc.get_threshold()
 gc.set_threshold(0)
 sources = import_modules(sys.argv[1:])
 check_is_forkable(fds_before, user_before)
@@ -652,7 +656,7 @@ outdated_entries = entries_without_finder()
 shared_modules = {id(module): module for module in sys.modules.values()}
 gc.freeze()
 if gc.get_threshold()[0] == 0:  # no module has set it
-    gc.set_threshold(*collector)
+    gc.set_threshold(*gc_threshold)
 sys.stdout.flush()
 sys.stderr.flush()
 ctypes.CDLL(None).fflush(None)

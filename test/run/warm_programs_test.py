@@ -291,11 +291,12 @@ class ProgramsTest(clients_test.ClientsTest):
         self.assertEqual((len(seen["stdout"]), seen["stderr"], seen["exit"]), (13, [], 0))
 
     def test_a_program_has_the_same_module_path(self):
-        """With "--stall", the library enters a directory of its own in PYTHONPATH, and removes it from the path."""
+        """For "--on-stall stacks", the library enters a directory of its own in PYTHONPATH, and removes it from the path."""
         text = "import sys; print(sys.path, __loader__, __spec__)"
         (self.directory("module") / "module.py").write_text(text)
         programs = {"script": self.script("script", text), "code": ["-c", text], "module": ["-m", "module"]}
-        for options in ["--stall", "100"], ["--env", "PYTHONSAFEPATH=1"], ["--env", "PYTHONPATH=relative::/absent"]:
+        for options in (["--stall", "100", "--on-stall", "stacks"], ["--env", "PYTHONSAFEPATH=1"],
+                        ["--env", "PYTHONPATH=relative::/absent"]):
             for name, seen in self.assert_same(programs, *options).items():
                 self.assertEqual((len(seen["stdout"]), seen["stderr"], seen["exit"]), (1, [], 0), name)
 

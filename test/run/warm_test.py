@@ -310,6 +310,22 @@ if os.environ['TFC_ATTEMPT'] == '2': os.kill(os.getpid(), 9)
         self.assertEqual(run.lines()[0], "[worker/0] False", run.err)
         self.assertRegex(run.lines()[1], r"/bundle/.*/socket.py$")
 
+    def test_a_sitecustomize_that_all_attempts_share_prevents_no_fork(self):
+        """For "--on-stall stacks", the library has one of its own, which the process that forks does not need."""
+        self.write("sitecustomize.py", "")
+        for options in [], ["--stall", "100", "--on-stall", "stacks"]:
+            run = self.run_python("-c", f"import sys; print({MODULE!r} in sys.modules)",
+                                  options=["--env", f"PYTHONPATH={self.dir}", *options])
+            self.assertEqual(run.lines(), ["[worker/0] True"], options)
+
+    def test_a_sitecustomize_in_a_bundle_runs(self):
+        bundle = pathlib.Path(self.dir, "bundle")
+        bundle.mkdir()
+        (bundle / "sitecustomize.py").write_text("print('customized')")
+        (bundle / "main.py").write_text("print('ran')")
+        run = self.run_python("main.py", options=["--bundle", str(bundle)])
+        self.assertEqual(run.lines(), ["[worker/0] customized", "[worker/0] ran"], run.err)
+
     def test_an_attempt_finds_what_has_come_since_the_import(self):
         """Python remembers which directories there are, what is in them, and what is in a zip file."""
         path = [os.path.join(self.dir, name) for name in ("old", "new", "file.zip")]
