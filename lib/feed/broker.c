@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "feed/frame.h"
 #include "feed/socket.h"
 
 #define CALLERS_MAX 4096
@@ -162,15 +163,23 @@ static void broker_keep_end(struct tfc__feed_broker *broker,
 		caller_send_ends(consumer);
 }
 
-int tfc__feed_broker_report_over(const char *address, const struct tfc__feed_message *message,
-				 tfc_error *error)
+int tfc__feed_broker_report_over(const struct tfc__feed_connect *over, tfc_error *error)
 {
+	const struct tfc__feed_message message = {.kind = TFC__FEED_OVER,
+						  .version = TFC__FEED_VERSION,
+						  .task = over->task,
+						  .attempt = over->attempt,
+						  .queue = over->queue,
+						  .producer = over->producer,
+						  .producers = over->producers};
+	char address[TFC__FEED_ADDRESS_SIZE];
 	struct tfc__buf data = {0};
 	int fd;
+	tfc__feed_address(address, over->job, over->node);
 	int code = tfc__feed_socket_dial(address, error, &fd);
 	if (code < 0)
 		return code;
-	tfc__feed_message_write(&data, message);
+	tfc__feed_message_write(&data, &message);
 	if (data.is_failed)
 		code = tfc__fail_nomem(error, "feed");
 	else

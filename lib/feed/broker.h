@@ -14,11 +14,10 @@ struct tfc__feed_broker;
 /* The abstract address of the job `id` on the node `node`. */
 void tfc__feed_address(char address[TFC__FEED_ADDRESS_SIZE], const char *id, const char *node);
 
-/* Lets the broker at the address know that a producer has left: an OVER message. TFC_ENOMEM, and
- * those of tfc__feed_socket_dial. */
-struct tfc__feed_message;
-int tfc__feed_broker_report_over(const char *address, const struct tfc__feed_message *message,
-				 tfc_error *error);
+/* Lets the broker of the task's node, which is on this machine, know that a producer has left: an
+ * OVER message. TFC_ENOMEM, and those of tfc__feed_socket_dial. */
+struct tfc__feed_connect;
+int tfc__feed_broker_report_over(const struct tfc__feed_connect *over, tfc_error *error);
 
 /* `uids`: the users of the job's tasks, who may connect besides this user and root; copied.
  * TFC_EBUSY, TFC_EMFILE, TFC_ENOMEM, TFC_ESYS. */

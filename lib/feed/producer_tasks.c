@@ -486,25 +486,14 @@ static const struct tfc__feed_remote_ops over_ops = {over_connected, over_failed
 static void task_report_over(struct feed_task *task)
 {
 	const tfc_feed_producer *producer = task->producer;
-	char address[TFC__FEED_ADDRESS_SIZE];
-	if (task->is_remote) {
-		struct tfc__feed_connect connect = task_connect(task);
-		connect.is_over = true;
-		connect.producers = producer->producers;
-		connect.attempt = task->attempt;
-		tfc__feed_remote_open(producer->gateway, &connect, &over_ops, task, NULL,
-				      &task->over);
-		return;
-	}
-	const struct tfc__feed_message message = {.kind = TFC__FEED_OVER,
-						  .version = TFC__FEED_VERSION,
-						  .task = task->name,
-						  .attempt = task->attempt,
-						  .queue = producer->queue,
-						  .producer = producer->name,
-						  .producers = producer->producers};
-	tfc__feed_address(address, producer->job, task->node);
-	tfc__feed_broker_report_over(address, &message, NULL);
+	struct tfc__feed_connect over = task_connect(task);
+	over.is_over = true;
+	over.producers = producer->producers;
+	over.attempt = task->attempt;
+	if (task->is_remote)
+		tfc__feed_remote_open(producer->gateway, &over, &over_ops, task, NULL, &task->over);
+	else
+		tfc__feed_broker_report_over(&over, NULL);
 }
 
 bool tfc__feed_tasks_await_over(const tfc_feed_producer *producer)

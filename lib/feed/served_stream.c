@@ -180,16 +180,7 @@ static int here_dial(struct feed_here *here, const struct tfc__feed_connect *con
 int tfc__feed_serve_over(struct tfc__rpc_request *request, const struct tfc__feed_connect *connect,
 			 tfc_error *error)
 {
-	char address[TFC__FEED_ADDRESS_SIZE];
-	const struct tfc__feed_message message = {.kind = TFC__FEED_OVER,
-						  .version = TFC__FEED_VERSION,
-						  .task = connect->task,
-						  .attempt = connect->attempt,
-						  .queue = connect->queue,
-						  .producer = connect->producer,
-						  .producers = connect->producers};
-	tfc__feed_address(address, connect->job, connect->node);
-	int code = tfc__feed_broker_report_over(address, &message, error);
+	int code = tfc__feed_broker_report_over(connect, error);
 	if (code == TFC_OK)
 		tfc__rpc_reply(request, NULL);
 	return code;
