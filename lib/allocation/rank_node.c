@@ -110,7 +110,7 @@ static json_t *allocation_node_json(const tfc_allocation *allocation, const char
 }
 
 /* What holds in an allocation unless the job sets it. The engine adds no node: tasks wait as long
- * for room as the ranks wait for each other, for one that may come back. And Slurm sends its
+ * for a slot as the ranks wait for each other, because a rank may come back. And Slurm sends its
  * signals to all processes of all ranks: a task that ends because of one must not start again
  * before rank 0 has received the same signal. */
 static void allocation_set_job_defaults(tfc_allocation *allocation)

@@ -649,7 +649,7 @@ class DeliveryTest(FeedCase):
         self.assertEqual([pathlib.Path(self.dir, f"rows-{index}").read_text() for index in range(2)], ["10", str(size)])
 
     def test_a_task_may_keep_all_that_it_gets(self):
-        """Views of the first three batches would leave too little room for the fourth one."""
+        """Views of the first three batches would leave too little of the window for the fourth one."""
         def keep(ctx):
             return sum(len(batch["0"]) for batch in list(ctx.feed("train").batches()))
         with tfc.run(keep, **JOB) as job:

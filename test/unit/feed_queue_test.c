@@ -251,8 +251,8 @@ static void bytes_in_flight_are_those_of_the_window(void **state)
 	queue_producer_close(&producer);
 }
 
-/* The memory that is free is in parts, each of which has room for half of the rows. */
-static void rows_use_room_that_is_not_in_one_part(void **state)
+/* Each part can hold half of the rows. */
+static void rows_use_memory_that_is_free_in_parts(void **state)
 {
 	struct queue_consumer consumer;
 	struct queue_producer producer;
@@ -616,7 +616,7 @@ int main(void)
 		TEST(wrong_arguments_are_refused),
 		TEST(results_belong_to_rows_that_have_arrived),
 		TEST(bytes_in_flight_are_those_of_the_window),
-		TEST(rows_use_room_that_is_not_in_one_part),
+		TEST(rows_use_memory_that_is_free_in_parts),
 		TEST(a_row_that_needs_the_room_of_held_ones_gets_it),
 		TEST(releases_of_another_thread_wait_for_room_and_arrive),
 		TEST(a_lying_producer_is_dropped_alone),

@@ -420,8 +420,6 @@ static void blocks_of_a_closed_connection_are_freed(void **state)
 	receiver_close(&receiver);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_segment, close_segment)
-
 /* ---- what the kernel does not take */
 
 static void socket_message(void *user, const struct tfc__feed_message *message, int fd)
@@ -466,6 +464,8 @@ static void a_message_that_the_kernel_refuses_is_not_lost_silently(void **state)
 		assert_int_equal(tfc_ctx_close(ctx), TFC_OK);
 	}
 }
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_segment, close_segment)
 
 int main(void)
 {

@@ -540,8 +540,7 @@ def join(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def columns_of(library: Any, batch: int, kept: Kept) -> dict[str, Any]:
     """The columns of a batch as arrays, which own the batch from now on. They are views of its memory, or copies if
-    the program keeps as many arrays as half the window, or no room would be left for the next batch: the sender would
-    stop."""
+    the program keeps as many arrays as half the window, or the next batch would not fit: the sender would stop."""
     window, size = library.tfc_feed_batch_window_bytes(batch), library.tfc_feed_batch_bytes(batch)
     kept.largest = max(kept.largest, size, window * 9 // 32)  # a batch has up to 9/8 of a chunk, a quarter of the window
     is_copied = 2 * kept.bytes > window or kept.bytes + size + kept.largest > window
