@@ -50,17 +50,17 @@ def read_to_the_end(ctx, directory):
     """Worker 0 dies once, after the feed has ended."""
     import os
     import signal
-    import time
     rows = sum(len(batch["0"]) for batch in ctx.feed("train").batches())
     if ctx.task_index == 0 and ctx.attempt == 1:
-        while not os.path.exists(f"{directory}/ended"):
-            time.sleep(0.01)
+        with open(f"{directory}/ended") as file:  # a FIFO
+            file.read()
         os.kill(os.getpid(), signal.SIGKILL)
     return rows
 
 
 def end(client, directory):
     """Returns how many rows the second attempt of worker 0 has got."""
+    os.mkfifo(f"{directory}/ended")
     with client.run(read_to_the_end, args=[directory], workers=2, restart=1, placement="spread", **JOB) as job:
         with job.feed("train") as producer:
             producer.put(np.arange(1000))
