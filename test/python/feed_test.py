@@ -701,16 +701,17 @@ class DeliveryTest(FeedCase):
                 del batch
                 if ctx.name == "worker/1" and count == 0:
                     with open(f"{directory}/gate") as file:
-                        file.read()
+                        file.read(1)
             pathlib.Path(directory, f"{ctx.task_type}-{ctx.task_index}").write_text("\n".join(map(str, rows)))
             return len(rows)
         os.mkfifo(os.path.join(self.dir, "gate"))
         roles: dict[str, dict[str, Any]] = {"ps": {"server": False, "finish_s": 0.1}, "worker": {"server": False}}
+        gate = os.open(os.path.join(self.dir, "gate"), os.O_RDWR)  # worker/1 opens it only if it gets a row
+        self.addCleanup(os.close, gate)
         with tfc.run(read, args=[self.dir], workers=2, ps=1, roles=roles, deadline_s=PATIENCE, **JOB) as job:
             with job.feed("train", window=1 << 16, partition_rows=1024) as feed:
                 feed.put(np.arange(40 * 1024))  # worker/1 reads one batch, and worker/0 nearly all
-                with open(os.path.join(self.dir, "gate"), "w"):
-                    pass
+                os.write(gate, b"x")
             with self.assertRaisesRegex(tfc.Error, "has parameter servers, whose workers return no results"):
                 _producer.Producer(job, "train", results=True)
             with job.feed("end", task="chief/0") as feed:
