@@ -184,13 +184,17 @@ static uint64_t node_after_guard(const struct fault *fault)
 	return fault->which / 2 % NODE_AFTER_GUARD;
 }
 
+/* It starts the node again, too: a restart of its own could come before a kill that is postponed.
+ */
 static void kill_after_guard(void *user, uint64_t number)
 {
-	struct sim_machine *machine = &sim.machines[number];
+	const struct fault *fault = user;
+	struct sim_machine *machine = &sim.machines[fault->machine];
 	if (is_postponed(kill_after_guard, user, number))
 		return;
 	if (machine->host && machine->power == SIM_RUNS)
 		sim_machine_kill(machine);
+	sim_at(sim.now + fault->lasts - node_after_guard(fault), restart, NULL, fault->machine);
 }
 
 static void restart_client(void *user, uint64_t number)
@@ -286,8 +290,7 @@ static void happen(void *user, uint64_t number)
 		if (!fault->has_hit)
 			break;
 		sim_guards_kill(machine);
-		sim_at(sim.now + node_after_guard(fault), kill_after_guard, NULL, fault->machine);
-		sim_at(end, restart, NULL, fault->machine);
+		sim_at(sim.now + node_after_guard(fault), kill_after_guard, fault, 0);
 		break;
 	case KILL_CLIENT:
 		fault->has_hit = true;
