@@ -225,6 +225,18 @@ static void env_add_torchrun(const struct agent_task *task, struct tfc__strv *en
 		env_set_default(env, "OMP_NUM_THREADS", "1");
 }
 
+/*
+ * A worker outlives its ps. Its gRPC channel connects again as soon as the ps has died, fails, and
+ * then fails each call at once until a back-off is over: 1 s by default. A ps and a coordinator
+ * that are forked are back earlier, and the coordinator would end with an error. 100 ms is the
+ * least that gRPC accepts. TensorFlow reads this when it creates its first channel (tsl,
+ * distributed_runtime/rpc/grpc_channel.cc).
+ */
+static void env_add_reconnect(struct tfc__strv *env)
+{
+	env_set_default(env, "TF_GRPC_DEFAULT_OPTIONS", "grpc.initial_reconnect_backoff_ms=100");
+}
+
 /* The variables of the framework that follow from the spec, and those of its own launcher. */
 static int env_add_framework(const struct agent_task *task, const tfc_spec *spec,
 			     struct tfc__strv *env, tfc_error *error)
@@ -251,6 +263,8 @@ static int env_add_framework(const struct agent_task *task, const tfc_spec *spec
 	free(variables);
 	if (is_in_cluster && job->framework == TFC_FRAMEWORK_PYTORCH)
 		env_add_torchrun(task, env);
+	if (tfc__job_strategy(job) == TFC_STRATEGY_PARAMETER_SERVER)
+		env_add_reconnect(env);
 	return TFC_OK;
 }
 
@@ -280,8 +294,7 @@ static void env_add_own(const struct agent_task *task, struct tfc__strv *env)
 	if (task->job->info.job->reports)
 		env_set_number(env, "TFC_REPORT_FD", 4); /* see tfc_process_options.has_reports */
 	tfc__feed_add_environ(task, env);
-	if (!tfc__env_get((const char *const *)env->items, "PYTHONUNBUFFERED"))
-		tfc__strv_set_env(env, "PYTHONUNBUFFERED", "1");
+	env_set_default(env, "PYTHONUNBUFFERED", "1");
 }
 
 /* Puts a directory, which it frees, first in PYTHONPATH. */

@@ -41,6 +41,7 @@ static const char *const unkeyed[] = {"TF_CONFIG",
 				      "TF_WORKERS",
 				      "TF_CHIEF_SERVER",
 				      "GRPC_FAIL_FAST",
+				      "TF_GRPC_DEFAULT_OPTIONS",
 				      "JAX_COORDINATOR_ADDRESS",
 				      NULL};
 

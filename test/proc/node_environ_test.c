@@ -71,11 +71,13 @@ static void environment_is_put_together_as_promised(void **state)
 			  "all_workers',"
 			  "'env':{'OVER':'job','JOBVAR':'{task_type}-{task_index} {port} {x}'},"
 			  "'secret_env':{'TOKEN':null,'GIVEN':'in-job'},"
-			  "'roles':{'chief':{},'worker':{'count':2,'env':{'OVER':'role'}},"
+			  "'roles':{'chief':{'env':{'TF_GRPC_DEFAULT_OPTIONS':'a=1'}},"
+			  "'worker':{'count':2,'env':{'OVER':'role'}},"
 			  "'ps':{'argv':['%s','listen','wait']}}}",
 			  node_task_program(), node_task_program());
 	node_start(&run, json, &follower);
 	node_await_end(&run, &follower);
+	struct printed chief = read_env(&follower, "chief/0");
 	struct printed worker = read_env(&follower, "worker/1");
 	const struct seen_event *started = node_find(&follower, TFC_EVENT_TASK, "worker/1",
 						     TFC_TASK_STARTING, 0);
@@ -95,6 +97,8 @@ static void environment_is_put_together_as_promised(void **state)
 	expect(&worker, "PYTHONUNBUFFERED", "1");
 	expect(&worker, "PYTHONPATH", "/old");
 	expect(&worker, "GRPC_FAIL_FAST", "use_caller");
+	expect(&worker, "TF_GRPC_DEFAULT_OPTIONS", "grpc.initial_reconnect_backoff_ms=100");
+	expect(&chief, "TF_GRPC_DEFAULT_OPTIONS", "a=1");
 	expect(&worker, "TFC_JOB", follower.job);
 	expect(&worker, "TFC_TASK_TYPE", "worker");
 	expect(&worker, "TFC_TASK_INDEX", "1");
@@ -112,6 +116,7 @@ static void environment_is_put_together_as_promised(void **state)
 	expect(&worker, "TF_CONFIG", answer.text);
 	assert_non_null(strstr(answer.text, started->address));
 	node_answer_clear(&answer);
+	free_env(&chief);
 	free_env(&worker);
 	free(json);
 	node_follow_end(&follower);

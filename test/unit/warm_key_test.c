@@ -76,6 +76,7 @@ static void variables_that_act_at_import_are_part_of_the_key(void **state)
 		{"HF_TOKEN=x", false},
 		{"TF_CONFIG={}", false},
 		{"GRPC_FAIL_FAST=use_caller", false},
+		{"TF_GRPC_DEFAULT_OPTIONS=grpc.enable_retries=0", false},
 		{"JAX_COORDINATOR_ADDRESS=a:1", false},
 		{"TF_CONFIGURATION=1", true},
 		{"TFC_TASK_INDEX=1", false},
