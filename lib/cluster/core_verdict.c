@@ -14,6 +14,8 @@
  * - If a response shows a peer that is stopped (SIGSTOP) or has no process, that peer is the cause.
  * - If the node of the suspect or of a peer was unreachable at that time, the network is the cause.
  * - Else the earliest of the collected deaths is the cause; all others are consequences.
+ * - A coordinator that fails shortly after a restarted ps was ready restarts, too: the workers have
+ * lived on, and their calls to the ps fail until they have connected again.
  * - The cause decides, with its status. If a peer had ended with 0 shortly before, the text says
  * so: the rest of a group cannot continue without it. But the failure may have another reason.
  */
@@ -25,6 +27,10 @@
 #define SECOND_NS 1000000000ull
 /* TensorFlow notices late that a member has left: its barrier at the end waits for 20 s. */
 #define LEFT_NS (60 * SECOND_NS)
+/* A TensorFlow worker that could not connect to a ps tries again after 1.2 s at most
+ * (distributed_runtime/rpc/grpc_channel.cc: 1 s, and gRPC's jitter). The rest is for the end of the
+ * coordinator on a busy node. */
+#define RECONNECT_NS (10 * SECOND_NS)
 
 /* The tasks whose death or silence could explain the suspect's death. */
 static bool is_peer(const struct tfc__core *core, const struct task *suspect, const struct task *t)
@@ -128,6 +134,19 @@ static void text_add_leaver(const struct tfc__core *core, const struct task *t, 
 		      tfc__task_role(core, leaver)->name, leaver->index);
 }
 
+/* A ps of the coordinator t that had restarted shortly before t died; NULL: none. */
+static const struct task *find_restarted_ps(const struct tfc__core *core, const struct task *t)
+{
+	for (uint32_t i = 0; i < core->task_count && tfc__task_is_coordinator(core, t); i++) {
+		const struct task *ps = &core->tasks[i];
+		if (is_peer(core, t, ps) && ps->phase == PHASE_READY && ps->attempt > 1 &&
+		    t->death.time_ns >= ps->ready_at &&
+		    t->death.time_ns - ps->ready_at < RECONNECT_NS)
+			return ps;
+	}
+	return NULL;
+}
+
 /* Carries out the verdict that t's death, or the network, is the cause. */
 static void judge_decide(struct tfc__core *core, struct task *t, bool is_cut)
 {
@@ -135,9 +154,17 @@ static void judge_decide(struct tfc__core *core, struct task *t, bool is_cut)
 	tfc__death_status_text(core, t, text, sizeof(text));
 	enum death_class class = is_cut ? CLASS_RETRYABLE : tfc__death_class(core, &t->death);
 	bool is_loss = is_cut || tfc__death_is_loss(core, t);
+	bool is_unexplained = class == CLASS_PERMANENT && tfc__death_is_explainable(&t->death);
+	const struct task *ps = is_unexplained ? find_restarted_ps(core, t) : NULL;
+	if (ps)
+		class = CLASS_RETRYABLE;
 	if (is_cut)
 		tfc__text_add(text, sizeof(text), " while a node was unreachable");
-	else if (class == CLASS_PERMANENT && tfc__death_is_explainable(&t->death))
+	else if (ps)
+		tfc__text_add(text, sizeof(text), ", %.1f s after %s/%u had restarted",
+			      (double)(t->death.time_ns - ps->ready_at) / (double)SECOND_NS,
+			      tfc__task_role(core, ps)->name, ps->index);
+	else if (is_unexplained)
 		text_add_leaver(core, t, text, sizeof(text));
 	tfc__death_text_add_why(t, text, sizeof(text));
 	if (tfc__restart_failed(core, t, class, is_loss, text, sizeof(text)) == RESTART_REFUSED)

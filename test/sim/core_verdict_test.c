@@ -183,6 +183,43 @@ static void chief_that_fails_beside_a_healthy_ps_ends_the_job(void **state)
 	sim_fini(&s);
 }
 
+/* Kills the ps, and lets its coordinator fail so long after both are ready again. */
+static void fail_chief_after_ps_restart(struct sim *s, uint64_t after_ns)
+{
+	sim_parameter_server_up(s);
+	sim_signal(s, "ps/0", 9);
+	sim_signal(s, "chief/0", 15);
+	sim_ready_all(s);
+	s->now += after_ns;
+	sim_exit(s, "chief/0", 1);
+	sim_answer(s, NULL, TFC__PROC_RUNNING);
+}
+
+static void chief_that_fails_shortly_after_its_ps_has_restarted_restarts(void **state)
+{
+	struct sim s;
+	fail_chief_after_ps_restart(&s, SIM_SECOND / 2);
+	sim_expect(&s, "query 1\n"
+		       "task chief/0 #2 failed exit 1: chief/0 exited with 1, 0.5 s after ps/0 had "
+		       "restarted; restarting it (1 of 3 restarts in 600 s)\n"
+		       "job restarting g1: chief/0 exited with 1, 0.5 s after ps/0 had restarted; "
+		       "restarting it (1 of 3 restarts in 600 s)\n"
+		       "launch chief/0 #3 g1\n");
+	sim_fini(&s);
+}
+
+static void chief_that_fails_long_after_its_ps_has_restarted_ends_the_job(void **state)
+{
+	struct sim s;
+	fail_chief_after_ps_restart(&s, 11 * SIM_SECOND);
+	sim_expect(&s, "query 1\n"
+		       "task chief/0 #2 failed exit 1: chief/0 exited with 1\n"
+		       "job stopping g1: chief/0 exited with 1\n"
+		       "stop worker/0 #1 1s\n"
+		       "stop ps/0 #2 1s\n");
+	sim_fini(&s);
+}
+
 static void peer_that_left_with_0_shortly_before_is_named(void **state)
 {
 	struct sim s;
@@ -258,6 +295,8 @@ int main(void)
 		cmocka_unit_test(
 			ps_that_left_with_0_is_named_with_its_chief_and_a_worker_with_nobody),
 		cmocka_unit_test(chief_that_fails_beside_a_healthy_ps_ends_the_job),
+		cmocka_unit_test(chief_that_fails_shortly_after_its_ps_has_restarted_restarts),
+		cmocka_unit_test(chief_that_fails_long_after_its_ps_has_restarted_ends_the_job),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
