@@ -43,6 +43,7 @@ class Partition:
         self.rows = sum(end - begin for _, begin, end in parts)
         self.offset = 0  # rows that were put
         self.is_finished = False
+        self.is_queued = True  # to be put
         self.is_new = True  # `put` waits for it, and raises `failure`
         self.failure: Error | None = None
 
@@ -187,7 +188,8 @@ class Producer:
         partition = self.pending.get(number)
         if partition is not None:
             partition.offset, partition.is_finished = offset, False
-            if partition not in self._queue:
+            if not partition.is_queued:
+                partition.is_queued = True
                 self._queue.appendleft(partition)
 
     def _pump(self) -> None:
@@ -197,7 +199,7 @@ class Producer:
                 return
             with _context.DelayedSignals():
                 while self._queue and self._put_rows(self._queue[0]):
-                    self._queue.popleft()
+                    self._queue.popleft().is_queued = False
             self._context.wake()
 
     def _put_rows(self, partition: Partition) -> bool:
@@ -255,7 +257,7 @@ class Producer:
 
     def _await_put(self, partition: Partition) -> None:
         def is_put() -> bool:
-            return partition not in self._queue
+            return not partition.is_queued
 
         def is_read() -> bool:
             return self._is_read or self._is_ended or is_put()
