@@ -14,8 +14,8 @@
  * - If a response shows a peer that is stopped (SIGSTOP) or has no process, that peer is the cause.
  * - If the node of the suspect or of a peer was unreachable at that time, the network is the cause.
  * - Else the earliest of the collected deaths is the cause; all others are consequences.
- * - A coordinator that fails shortly after a restarted ps was ready restarts, too: the workers have
- * lived on, and their calls to the ps fail until they have connected again.
+ * - A coordinator that fails while a ps restarts, or shortly after, restarts too: workers that have
+ * lived on fail its calls until they have connected to the ps again.
  * - The cause decides, with its status. If a peer had ended with 0 shortly before, the text says
  * so: the rest of a group cannot continue without it. But the failure may have another reason.
  */
@@ -134,17 +134,33 @@ static void text_add_leaver(const struct tfc__core *core, const struct task *t, 
 		      tfc__task_role(core, leaver)->name, leaver->index);
 }
 
-/* A ps of the coordinator t that had restarted shortly before t died; NULL: none. */
+/* Whether a worker is older than this attempt of the ps, and has to connect to it again. */
+static bool has_worker_lived_on(const struct tfc__core *core, const struct task *ps)
+{
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		const struct task *t = &core->tasks[i];
+		if (t->is_member && !tfc__task_is_ps(core, t) &&
+		    !tfc__task_is_coordinator(core, t) && tfc__task_is_alive(t) && t->ready_at &&
+		    t->ready_at < ps->launched_at)
+			return true;
+	}
+	return false;
+}
+
+/* The ps of the coordinator t that was the last to restart, if it was not ready long before t died;
+ * NULL: none. If the workers have restarted, too, nobody has to connect again. */
 static const struct task *find_restarted_ps(const struct tfc__core *core, const struct task *t)
 {
+	const struct task *last = NULL;
 	for (uint32_t i = 0; i < core->task_count && tfc__task_is_coordinator(core, t); i++) {
 		const struct task *ps = &core->tasks[i];
-		if (is_peer(core, t, ps) && ps->phase == PHASE_READY && ps->attempt > 1 &&
-		    t->death.time_ns >= ps->ready_at &&
-		    t->death.time_ns - ps->ready_at < RECONNECT_NS)
-			return ps;
+		bool is_recent = !ps->ready_at || t->death.time_ns < ps->ready_at + RECONNECT_NS;
+		if (is_peer(core, t, ps) && tfc__task_is_alive(ps) && ps->attempt > 1 &&
+		    is_recent && ps->launched_at <= t->death.time_ns &&
+		    (!last || ps->launched_at > last->launched_at))
+			last = ps;
 	}
-	return NULL;
+	return last && has_worker_lived_on(core, last) ? last : NULL;
 }
 
 /* Carries out the verdict that t's death, or the network, is the cause. */
@@ -162,7 +178,7 @@ static void judge_decide(struct tfc__core *core, struct task *t, bool is_cut)
 		tfc__text_add(text, sizeof(text), " while a node was unreachable");
 	else if (ps)
 		tfc__text_add(text, sizeof(text), ", %.1f s after %s/%u had restarted",
-			      (double)(t->death.time_ns - ps->ready_at) / (double)SECOND_NS,
+			      (double)(t->death.time_ns - ps->launched_at) / (double)SECOND_NS,
 			      tfc__task_role(core, ps)->name, ps->index);
 	else if (is_unexplained)
 		text_add_leaver(core, t, text, sizeof(text));

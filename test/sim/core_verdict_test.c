@@ -187,6 +187,7 @@ static void chief_that_fails_beside_a_healthy_ps_ends_the_job(void **state)
 static void fail_chief_after_ps_restart(struct sim *s, uint64_t after_ns)
 {
 	sim_parameter_server_up(s);
+	s->now += SIM_SECOND;
 	sim_signal(s, "ps/0", 9);
 	sim_signal(s, "chief/0", 15);
 	sim_ready_all(s);
@@ -208,6 +209,29 @@ static void chief_that_fails_shortly_after_its_ps_has_restarted_restarts(void **
 	sim_fini(&s);
 }
 
+/* Another node's clock may be behind, and a listener is seen a little late. */
+static void chief_that_fails_before_its_restarted_ps_is_ready_restarts(void **state)
+{
+	struct sim s;
+	sim_parameter_server_up(&s);
+	s.now += SIM_SECOND;
+	sim_signal(&s, "ps/0", 9);
+	sim_signal(&s, "chief/0", 15);
+	sim_event(&s, TFC__AGENT_STARTED, "ps/0");
+	sim_event(&s, TFC__AGENT_STARTED, "chief/0");
+	s.trace.len = 0;
+	s.now += SIM_SECOND / 2;
+	sim_exit(&s, "chief/0", 1);
+	sim_answer(&s, NULL, TFC__PROC_RUNNING);
+	sim_expect(&s, "query 1\n"
+		       "task chief/0 #2 failed exit 1: chief/0 exited with 1, 0.5 s after ps/0 had "
+		       "restarted; restarting it (1 of 3 restarts in 600 s)\n"
+		       "job restarting g1: chief/0 exited with 1, 0.5 s after ps/0 had restarted; "
+		       "restarting it (1 of 3 restarts in 600 s)\n"
+		       "launch chief/0 #3 g1\n");
+	sim_fini(&s);
+}
+
 static void chief_that_fails_long_after_its_ps_has_restarted_ends_the_job(void **state)
 {
 	struct sim s;
@@ -216,6 +240,57 @@ static void chief_that_fails_long_after_its_ps_has_restarted_ends_the_job(void *
 		       "task chief/0 #2 failed exit 1: chief/0 exited with 1\n"
 		       "job stopping g1: chief/0 exited with 1\n"
 		       "stop worker/0 #1 1s\n"
+		       "stop ps/0 #2 1s\n");
+	sim_fini(&s);
+}
+
+static void ps_that_was_the_last_to_restart_is_named(void **state)
+{
+	struct sim s;
+	sim_parameter_server(&s);
+	s.roles[2].count = 2;
+	sim_up(&s);
+	s.now += SIM_SECOND;
+	sim_signal(&s, "ps/0", 9);
+	sim_signal(&s, "chief/0", 15);
+	sim_ready_all(&s);
+	s.now += 8 * SIM_SECOND;
+	sim_signal(&s, "ps/1", 9);
+	sim_signal(&s, "chief/0", 15);
+	sim_ready_all(&s);
+	s.now += SIM_SECOND / 2;
+	sim_exit(&s, "chief/0", 1);
+	sim_answer(&s, NULL, TFC__PROC_RUNNING);
+	sim_expect(&s, "query 1\n"
+		       "task chief/0 #3 failed exit 1: chief/0 exited with 1, 0.5 s after ps/1 had "
+		       "restarted; restarting it (1 of 3 restarts in 600 s)\n"
+		       "job restarting g1: chief/0 exited with 1, 0.5 s after ps/1 had restarted; "
+		       "restarting it (1 of 3 restarts in 600 s)\n"
+		       "launch chief/0 #4 g1\n");
+	sim_fini(&s);
+}
+
+/* The ps moves, which restarts the whole group: the workers have no connection to an older ps. */
+static void chief_that_fails_shortly_after_all_have_restarted_ends_the_job(void **state)
+{
+	struct sim s;
+	sim_parameter_server_up(&s);
+	s.now += SIM_SECOND;
+	sim_death(&s, "ps/0",
+		  (struct tfc__attempt_end){TFC_EXIT_SIGNAL, 15, .is_port_occupied = true}, NULL);
+	sim_signal(&s, "chief/0", 15);
+	sim_signal(&s, "worker/0", 15);
+	sim_held_all(&s);
+	sim_ready_all(&s);
+	assert_int_equal(tfc__core_attempt(s.core, sim_task(&s, "worker/0")), 2);
+	assert_int_equal(tfc__core_attempt(s.core, sim_task(&s, "ps/0")), 2);
+	s.now += SIM_SECOND / 2;
+	sim_exit(&s, "chief/0", 1);
+	sim_answer(&s, NULL, TFC__PROC_RUNNING);
+	sim_expect(&s, "query 1\n"
+		       "task chief/0 #2 failed exit 1: chief/0 exited with 1\n"
+		       "job stopping g2: chief/0 exited with 1\n"
+		       "stop worker/0 #2 1s\n"
 		       "stop ps/0 #2 1s\n");
 	sim_fini(&s);
 }
@@ -296,7 +371,10 @@ int main(void)
 			ps_that_left_with_0_is_named_with_its_chief_and_a_worker_with_nobody),
 		cmocka_unit_test(chief_that_fails_beside_a_healthy_ps_ends_the_job),
 		cmocka_unit_test(chief_that_fails_shortly_after_its_ps_has_restarted_restarts),
+		cmocka_unit_test(chief_that_fails_before_its_restarted_ps_is_ready_restarts),
 		cmocka_unit_test(chief_that_fails_long_after_its_ps_has_restarted_ends_the_job),
+		cmocka_unit_test(ps_that_was_the_last_to_restart_is_named),
+		cmocka_unit_test(chief_that_fails_shortly_after_all_have_restarted_ends_the_job),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
