@@ -66,7 +66,7 @@ struct tfc__attempt_end {
 	uint32_t reason; /* enum tfc_exit_reason */
 	int32_t status;  /* as in tfc_process_event */
 	bool is_oom;
-	bool is_port_occupied; /* by a foreign listener: another port is needed */
+	bool is_port_occupied; /* by another program: another port is needed */
 	bool is_bind_failed;   /* it could not bind its port, which has no listener now */
 	bool had_notice;       /* its output shows that it or a peer received SIGTERM before */
 	/* Set by the maintainer: attempts fail on its node, the next one should get another. */
@@ -93,7 +93,7 @@ enum tfc__task_event_kind {
 	TFC__AGENT_STARTED = 3,   /* the program runs: pid, isolation, memory_limit */
 	TFC__AGENT_READY = 4,     /* the task's own listener was found, the bind window is closed */
 	TFC__AGENT_EXITED = 5,    /* end; text; pid, isolation */
-	TFC__AGENT_REFUSED = 6,   /* the attempt could not be started: text */
+	TFC__AGENT_REFUSED = 6,   /* the attempt could not be started: text, end.is_port_occupied */
 	TFC__AGENT_STALLED = 7,   /* silent_ms; text: the task's activity */
 	TFC__AGENT_STACKED = 8,   /* response to STACKS: text, activity, silent_ms */
 	TFC__AGENT_INSPECTED = 9, /* response to INSPECT: inspected */

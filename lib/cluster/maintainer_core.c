@@ -312,9 +312,11 @@ static void on_task_event(struct tfc__core *core, const struct tfc__task_event *
 	case TFC__AGENT_REFUSED:
 		if (is_of_attempt)
 			tfc__task_died(core, t,
-				       &(struct tfc__attempt_end){.reason = TFC_EXIT_NOT_STARTED,
-								  .status = TFC_EINVAL,
-								  .time_ns = core->now},
+				       &(struct tfc__attempt_end){
+					       .reason = TFC_EXIT_NOT_STARTED,
+					       .status = TFC_EINVAL,
+					       .is_port_occupied = event->end.is_port_occupied,
+					       .time_ns = core->now},
 				       event->text);
 		break;
 	case TFC__AGENT_STALLED:

@@ -265,6 +265,35 @@ static void a_released_port_is_taken_again_after_the_attempt(void **state)
 	finish(&run, &follower);
 }
 
+/* Nobody holds the port when its attempt has ended and the node does not know that yet. */
+static void a_port_that_was_taken_between_two_attempts_is_replaced(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	int fd = -1;
+	node_run_begin(&run, NULL);
+	start(&run, &follower, "'roles':{'worker':{'ready':'listen','port_handover':'release'}}",
+	      "'listen','wait'");
+	const struct seen_event *ready = node_await_task(&run, &follower, "worker/0",
+							 TFC_TASK_READY, 1);
+	uint16_t port = port_of(ready);
+	kill(ready->event.pid, SIGKILL);
+	for (int i = 0; fd < 0 && i < 5000; i++) {
+		fd = test_listen("::", port, TEST_REUSEADDR);
+		poll(NULL, 0, fd < 0);
+	}
+	assert_true(fd >= 0);
+	ready = node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 3);
+	assert_int_not_equal(port_of(ready), port);
+	const struct seen_event *failed = node_find(&follower, TFC_EVENT_TASK, "worker/0",
+						    TFC_TASK_FAILED, 2);
+	assert_int_equal(failed->event.reason, TFC_END_FOREIGN_LISTENER);
+	if (!strstr(failed->text, "which listens on it"))
+		fail_msg("%s", failed->text);
+	close(fd);
+	finish(&run, &follower);
+}
+
 /* TensorFlow's own words for a port that it could not bind. */
 static void a_failed_bind_is_explained(void **state)
 {
@@ -451,6 +480,7 @@ int main(void)
 		cmocka_unit_test(an_outsider_is_named_and_the_job_moves_to_another_port),
 		cmocka_unit_test(a_window_stays_open_where_it_was_requested),
 		cmocka_unit_test(a_released_port_is_taken_again_after_the_attempt),
+		cmocka_unit_test(a_port_that_was_taken_between_two_attempts_is_replaced),
 		cmocka_unit_test(a_failed_bind_is_explained),
 		cmocka_unit_test(who_met_a_passer_by_is_restarted_with_the_same_port),
 		cmocka_unit_test(what_an_earlier_attempt_said_excuses_nothing),
