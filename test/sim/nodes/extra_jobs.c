@@ -64,7 +64,9 @@ static const struct {
 	const char *end;
 	uint32_t lines; /* 0: drawn, up to 100 */
 	uint32_t code;
-	bool is_by_stall; /* it ends so because it stalls, which a stopped shim does not notice */
+	/* It ends so because it stalls, which no stopped shim notices, nor a node that is frozen or
+	 * cut off. */
+	bool is_by_stall;
 } shapes[] = {
 	{CHIEF, "succeeded", 0, 0},
 	{CHIEF, "failed", 0, 3},
@@ -199,7 +201,8 @@ static void list_jobs(void *user, uint64_t number);
 static void judge_extra(struct extra *extra, const char *state)
 {
 	bool is_stopped = extra->may_be_stopped && strcmp(state, "stopped") == 0;
-	bool is_unnoticed = shapes[shape_of(extra->submit)].is_by_stall && sim_shim_was_stopped() &&
+	bool is_unnoticed = shapes[shape_of(extra->submit)].is_by_stall &&
+			    !sim_faults_are_over_since(extra->submit->at) &&
 			    strcmp(state, "succeeded") == 0;
 	listed++;
 	if (extra->is_refused)

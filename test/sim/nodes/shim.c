@@ -505,20 +505,12 @@ static struct sim_shim *choose(const struct sim_machine *machine, uint64_t which
 			return shim;
 }
 
-static bool was_stopped;
-
-bool sim_shim_was_stopped(void)
-{
-	return was_stopped;
-}
-
 bool sim_shim_stop(const struct sim_machine *machine, uint64_t which)
 {
 	struct sim_shim *shim = choose(machine, which);
 	if (!shim || shim->is_stopped || sim_guard_is_dead(shim->guard) ||
 	    sim_guard_is_stopped(shim->guard))
 		return false;
-	was_stopped = true;
 	sim_note("shim %d is stopped", shim->pid);
 	return shim->is_stopped = true;
 }

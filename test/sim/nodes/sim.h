@@ -187,7 +187,6 @@ bool sim_guards_stop(const struct sim_machine *machine);
 void sim_guards_continue(const struct sim_machine *machine);
 /* The same for a shim whose guard runs, one of those that there are. */
 bool sim_shim_stop(const struct sim_machine *machine, uint64_t which);
-bool sim_shim_was_stopped(void);                               /* ever */
 bool sim_shims_are_stopped(const struct sim_machine *machine); /* one of them */
 void sim_shims_continue(const struct sim_machine *machine);
 bool sim_shim_kill_one(const struct sim_machine *machine, uint64_t which); /* SIGKILL */
