@@ -111,6 +111,7 @@ static void deliver_reply(struct tfc__work *work)
 		break;
 	case REPLY_REFUSED:
 		event.kind = TFC__AGENT_REFUSED;
+		/* The port's holder has died, and another program has the port since. */
 		event.end.is_port_occupied = task->hold && tfc__port_is_lost(task->hold) &&
 					     task->error->code == TFC_EBUSY;
 		break;

@@ -152,10 +152,12 @@ static bool has_worker_lived_on(const struct tfc__core *core, const struct task 
 static const struct task *find_restarted_ps(const struct tfc__core *core, const struct task *t)
 {
 	const struct task *last = NULL;
-	for (uint32_t i = 0; i < core->task_count && tfc__task_is_coordinator(core, t); i++) {
+	if (!tfc__task_is_coordinator(core, t))
+		return NULL;
+	for (uint32_t i = 0; i < core->task_count; i++) {
 		const struct task *ps = &core->tasks[i];
 		bool is_recent = !ps->ready_at || t->death.time_ns < ps->ready_at + RECONNECT_NS;
-		if (is_peer(core, t, ps) && tfc__task_is_alive(ps) && ps->attempt > 1 &&
+		if (tfc__task_is_ps(core, ps) && tfc__task_is_alive(ps) && ps->attempt > 1 &&
 		    is_recent && ps->launched_at <= t->death.time_ns &&
 		    (!last || ps->launched_at > last->launched_at))
 			last = ps;

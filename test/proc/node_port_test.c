@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -270,19 +271,18 @@ static void a_port_that_was_taken_between_two_attempts_is_replaced(void **state)
 {
 	struct node_run run;
 	struct follower follower = {0};
-	int fd = -1;
 	node_run_begin(&run, NULL);
 	start(&run, &follower, "'roles':{'worker':{'ready':'listen','port_handover':'release'}}",
 	      "'listen','wait'");
 	const struct seen_event *ready = node_await_task(&run, &follower, "worker/0",
 							 TFC_TASK_READY, 1);
 	uint16_t port = port_of(ready);
+	struct pollfd task = {(int)syscall(SYS_pidfd_open, ready->event.pid, 0), POLLIN, 0};
 	kill(ready->event.pid, SIGKILL);
-	for (int i = 0; fd < 0 && i < 5000; i++) {
-		fd = test_listen("::", port, TEST_REUSEADDR);
-		poll(NULL, 0, fd < 0);
-	}
+	assert_int_equal(poll(&task, 1, 10000), 1);
+	int fd = test_listen("::", port, TEST_REUSEADDR);
 	assert_true(fd >= 0);
+	close(task.fd);
 	ready = node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 3);
 	assert_int_not_equal(port_of(ready), port);
 	const struct seen_event *failed = node_find(&follower, TFC_EVENT_TASK, "worker/0",

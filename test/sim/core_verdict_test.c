@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -183,29 +184,44 @@ static void chief_that_fails_beside_a_healthy_ps_ends_the_job(void **state)
 	sim_fini(&s);
 }
 
-/* Kills the ps, and lets its coordinator fail so long after both are ready again. */
-static void fail_chief_after_ps_restart(struct sim *s, uint64_t after_ns)
+/* The chief fails, too, as it does in TensorFlow. */
+static void kill_ps(struct sim *s, const char *ps)
 {
-	sim_parameter_server_up(s);
 	s->now += SIM_SECOND;
-	sim_signal(s, "ps/0", 9);
+	sim_signal(s, ps, 9);
 	sim_signal(s, "chief/0", 15);
-	sim_ready_all(s);
+}
+
+static void fail_chief(struct sim *s, uint64_t after_ns)
+{
+	s->trace.len = 0;
 	s->now += after_ns;
 	sim_exit(s, "chief/0", 1);
 	sim_answer(s, NULL, TFC__PROC_RUNNING);
 }
 
+static void expect_chief_restarts(struct sim *s, uint32_t attempt, const char *ps)
+{
+	char lines[512];
+	snprintf(lines, sizeof(lines),
+		 "query 1\n"
+		 "task chief/0 #%u failed exit 1: chief/0 exited with 1, 0.5 s after %s had "
+		 "restarted; restarting it (1 of 3 restarts in 600 s)\n"
+		 "job restarting g1: chief/0 exited with 1, 0.5 s after %s had restarted; "
+		 "restarting it (1 of 3 restarts in 600 s)\n"
+		 "launch chief/0 #%u g1\n",
+		 attempt, ps, ps, attempt + 1);
+	sim_expect(s, lines);
+}
+
 static void chief_that_fails_shortly_after_its_ps_has_restarted_restarts(void **state)
 {
 	struct sim s;
-	fail_chief_after_ps_restart(&s, SIM_SECOND / 2);
-	sim_expect(&s, "query 1\n"
-		       "task chief/0 #2 failed exit 1: chief/0 exited with 1, 0.5 s after ps/0 had "
-		       "restarted; restarting it (1 of 3 restarts in 600 s)\n"
-		       "job restarting g1: chief/0 exited with 1, 0.5 s after ps/0 had restarted; "
-		       "restarting it (1 of 3 restarts in 600 s)\n"
-		       "launch chief/0 #3 g1\n");
+	sim_parameter_server_up(&s);
+	kill_ps(&s, "ps/0");
+	sim_ready_all(&s);
+	fail_chief(&s, SIM_SECOND / 2);
+	expect_chief_restarts(&s, 2, "ps/0");
 	sim_fini(&s);
 }
 
@@ -214,28 +230,21 @@ static void chief_that_fails_before_its_restarted_ps_is_ready_restarts(void **st
 {
 	struct sim s;
 	sim_parameter_server_up(&s);
-	s.now += SIM_SECOND;
-	sim_signal(&s, "ps/0", 9);
-	sim_signal(&s, "chief/0", 15);
+	kill_ps(&s, "ps/0");
 	sim_event(&s, TFC__AGENT_STARTED, "ps/0");
 	sim_event(&s, TFC__AGENT_STARTED, "chief/0");
-	s.trace.len = 0;
-	s.now += SIM_SECOND / 2;
-	sim_exit(&s, "chief/0", 1);
-	sim_answer(&s, NULL, TFC__PROC_RUNNING);
-	sim_expect(&s, "query 1\n"
-		       "task chief/0 #2 failed exit 1: chief/0 exited with 1, 0.5 s after ps/0 had "
-		       "restarted; restarting it (1 of 3 restarts in 600 s)\n"
-		       "job restarting g1: chief/0 exited with 1, 0.5 s after ps/0 had restarted; "
-		       "restarting it (1 of 3 restarts in 600 s)\n"
-		       "launch chief/0 #3 g1\n");
+	fail_chief(&s, SIM_SECOND / 2);
+	expect_chief_restarts(&s, 2, "ps/0");
 	sim_fini(&s);
 }
 
 static void chief_that_fails_long_after_its_ps_has_restarted_ends_the_job(void **state)
 {
 	struct sim s;
-	fail_chief_after_ps_restart(&s, 11 * SIM_SECOND);
+	sim_parameter_server_up(&s);
+	kill_ps(&s, "ps/0");
+	sim_ready_all(&s);
+	fail_chief(&s, 11 * SIM_SECOND);
 	sim_expect(&s, "query 1\n"
 		       "task chief/0 #2 failed exit 1: chief/0 exited with 1\n"
 		       "job stopping g1: chief/0 exited with 1\n"
@@ -250,23 +259,13 @@ static void ps_that_was_the_last_to_restart_is_named(void **state)
 	sim_parameter_server(&s);
 	s.roles[2].count = 2;
 	sim_up(&s);
-	s.now += SIM_SECOND;
-	sim_signal(&s, "ps/0", 9);
-	sim_signal(&s, "chief/0", 15);
+	kill_ps(&s, "ps/0");
 	sim_ready_all(&s);
-	s.now += 8 * SIM_SECOND;
-	sim_signal(&s, "ps/1", 9);
-	sim_signal(&s, "chief/0", 15);
+	s.now += 7 * SIM_SECOND;
+	kill_ps(&s, "ps/1");
 	sim_ready_all(&s);
-	s.now += SIM_SECOND / 2;
-	sim_exit(&s, "chief/0", 1);
-	sim_answer(&s, NULL, TFC__PROC_RUNNING);
-	sim_expect(&s, "query 1\n"
-		       "task chief/0 #3 failed exit 1: chief/0 exited with 1, 0.5 s after ps/1 had "
-		       "restarted; restarting it (1 of 3 restarts in 600 s)\n"
-		       "job restarting g1: chief/0 exited with 1, 0.5 s after ps/1 had restarted; "
-		       "restarting it (1 of 3 restarts in 600 s)\n"
-		       "launch chief/0 #4 g1\n");
+	fail_chief(&s, SIM_SECOND / 2);
+	expect_chief_restarts(&s, 3, "ps/1");
 	sim_fini(&s);
 }
 
@@ -284,9 +283,7 @@ static void chief_that_fails_shortly_after_all_have_restarted_ends_the_job(void 
 	sim_ready_all(&s);
 	assert_int_equal(tfc__core_attempt(s.core, sim_task(&s, "worker/0")), 2);
 	assert_int_equal(tfc__core_attempt(s.core, sim_task(&s, "ps/0")), 2);
-	s.now += SIM_SECOND / 2;
-	sim_exit(&s, "chief/0", 1);
-	sim_answer(&s, NULL, TFC__PROC_RUNNING);
+	fail_chief(&s, SIM_SECOND / 2);
 	sim_expect(&s, "query 1\n"
 		       "task chief/0 #2 failed exit 1: chief/0 exited with 1\n"
 		       "job stopping g2: chief/0 exited with 1\n"
